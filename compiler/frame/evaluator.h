@@ -1,0 +1,138 @@
+// The evaluator: canonical bytecode executed on the live frame, with CPython's own operations.
+// Two modes. Walking: no shadows, a little slower than CPython's loop. Recording: a Recorder is told of every instruction
+// before and after it is really performed and answers with the shadows of results; shadows ride beside the values.
+// What the shadows mean is the recorder's business (capture/): nothing of graphs is known here.
+#pragma once
+#include "compiler/bytecode/code.h"
+#include "compiler/frame/layout.h"
+#include <Python.h>
+#include <cstdint>
+
+namespace dyno::frame {
+
+/// What the recorder knows of a value: an index of its own. 0: nothing is known.
+using ShadowId = uint32_t;
+
+class Recorder;
+struct FrameState;
+
+/// One frame being evaluated. Lives on the C stack of evaluate(); `up` is the evaluated frame whose instruction called it.
+struct Activation {
+    PyThreadState* thread;
+    InterpreterFrame* frame;
+    PyCodeObject* code;
+    const bytecode::Code* decoded;
+    PyObject** locals;  // localsplus; parameters, locals, cells, free variables
+    PyObject** base;    // first stack slot
+    PyObject** sp;      // one past the top
+    int at;             // unit of the instruction that is running or comes next
+    int next;           // unit after it and its caches
+    PyObject* kwnames;  // names between KW_NAMES and CALL (3.11, 3.12), borrowed
+    Recorder* recorder; // null: walking
+    ShadowId* shadows;  // one per slot of locals and stack, same index as locals[]; null while walking
+    Activation* up;
+    bool want_point;    // walking: ask the driver at the next instruction boundary
+    ShadowId& shadow(PyObject** slot) { return shadows[slot - locals]; }
+};
+
+/// A Python call that the recorder makes in place of, or as, the instruction's own: the callee's frame is inlined.
+struct Redirect {
+    enum After : uint8_t {
+        identity, // the callee's result is the instruction's result
+        instance, // __init__ returned None: the result is `instance` (its reference is taken over)
+        truth,    // the result's truth, as a bool
+        nothing,  // a store: the result is dropped
+    };
+    PyObject* function = nullptr;          // a plain Python function, borrowed
+    PyObject* const* args = nullptr;       // borrowed; may point into the stack. args[-1] need not be writable
+    const ShadowId* shadows = nullptr;     // of positional then keyword arguments
+    size_t nargs = 0;                      // positional
+    PyObject* kwnames = nullptr;           // borrowed tuple or null
+    After after = identity;
+    PyObject* instance = nullptr;
+    // CALL_FUNCTION_EX hands its tuple and dict on unpacked, as args and kwnames.
+};
+
+/// Left by the evaluator for the frame that a Redirect makes; the first frame whose function matches takes it (law 5).
+struct CallToken {
+    PyThreadState* thread;
+    PyObject* function;
+    Recorder* recorder;
+    const Redirect* call;
+    Activation* caller;
+    ShadowId result = 0; // filled when the callee returns
+    bool taken = false;
+};
+
+/// The capture side of a recording. All calls happen with the GIL, on the recording thread.
+/// Data movement (LOAD_FAST, STORE_FAST, COPY, SWAP, POP_TOP, PUSH_NULL, DELETE_FAST, RESUME, NOP) is done by the
+/// evaluator, shadows included, without asking.
+class Recorder {
+  public:
+    enum class Before : uint8_t {
+        perform,  // do the instruction as CPython would, then call after()
+        redirect, // make the call in `redirect`, then after()
+        stop,     // the segment ended before this instruction: every activation of this recorder walks on
+    };
+    virtual ~Recorder() = default;
+    /// The instruction at a.at comes next; its operands and their shadows are on the stack. Must not change the frame.
+    virtual Before before(Activation& a, const bytecode::Instruction& i, Redirect& redirect) = 0;
+    /// It succeeded. `result` (borrowed) is the value it will push, null where it pushes none (stores, jumps, FOR_ITER at
+    /// its end); operands are still alive and on the stack. `callee` is the shadow that a redirected call came back with.
+    /// Returns the shadow of the result.
+    virtual ShadowId after(Activation& a, const bytecode::Instruction& i, PyObject* result, ShadowId callee) = 0;
+    /// UNPACK_SEQUENCE and UNPACK_EX: the shadows of the n values, first item first (UNPACK_EX: the list in its place).
+    virtual void unpacked(Activation& a, const bytecode::Instruction& i, PyObject* const* items, size_t n, ShadowId* out) = 0;
+    /// A conditional jump was decided (after before() returned perform). May be used to guard the outcome.
+    virtual void jumped(Activation& a, const bytecode::Instruction& i, bool taken) = 0;
+    /// The callee's frame arrived: fill callee.shadows of its parameters from token.call. False: do not inline (the frame
+    /// runs natively and the recorder has stopped).
+    virtual bool enter(Activation& callee, const CallToken& token) = 0;
+    /// The frame returns `result` with this shadow (top of stack). Called for the outermost frame too (a.up of another
+    /// recorder or null), where it ends the segment.
+    virtual ShadowId leave(Activation& a, PyObject* result, ShadowId shadow) = 0;
+    /// The instruction raised (error set; the stack still shows what a.sp says, the operands' shadows are untouched), or a
+    /// hand-back became necessary for words that CPython composes. The segment ends before this instruction.
+    virtual void failed(Activation& a, const bytecode::Instruction& i) = 0;
+    /// A Python frame nobody announced (finaliser, __eq__ in a dict look-up, callback) starts inside the running instruction.
+    virtual void stranger(PyCodeObject* code) = 0;
+};
+
+/// What the driver answers at a point (after a break's instruction, at the start of a loop's body, after a call in whose
+/// callee a segment ended).
+enum class AtPoint : uint8_t {
+    go_on,     // walk on
+    record,    // a.recorder was set by the driver: shadows are cleared, recording starts with the next instruction
+    moved,     // a replay changed the frame: a.at, slots and a.sp are new. If `inner` frames are pending they run first
+    returned,  // a replay reached the frame's return: a.sp[-1] is the result, the evaluator leaves the frame with it
+    hand_back, // nothing to gain ahead: CPython's loop finishes the frame
+};
+
+/// The only way downstream: filled by compiler.cpp, installed once.
+struct Driver {
+    /// A frame without token arrived while the hook is on. Returns what the hook returns; hand_back(frame) to decline.
+    PyObject* (*enter)(PyThreadState*, InterpreterFrame*);
+    /// See AtPoint. Called in walking activations only.
+    AtPoint (*at_point)(Activation&, FrameState*& inner);
+};
+void install(const Driver& driver);
+
+/// Counted extents of the PEP 523 hook. Off: CPython's own loop, no cost.
+void hook_on();
+void hook_off();
+/// True while evaluate() runs on this thread with a recorder.
+bool recording();
+
+/// Evaluates the frame from where it stands to its end and leaves it. `recorder` may be null (walk). `first_native`: perform
+/// the first instruction and then ask at_point (the frame stands before a break's own instruction).
+PyObject* evaluate(PyThreadState* ts, InterpreterFrame* f, Recorder* recorder, bool first_native = false, FrameState* inner = nullptr);
+/// CPython's loop finishes the frame.
+PyObject* hand_back(PyThreadState* ts, InterpreterFrame* f);
+/// Leaves the frame at a return instruction with `result` (reference taken over).
+PyObject* leave_at_return(PyThreadState* ts, InterpreterFrame* f, PyObject* result);
+/// The recorder's activations go on walking, each asking the driver when it is reached again (after its running call).
+void detach(Recorder* recorder);
+/// The innermost activation of this thread, or null.
+Activation* top_activation();
+
+} // namespace dyno::frame
