@@ -1,0 +1,63 @@
+// The cache: entries by segment key, their timing, lifetime and counters.
+#pragma once
+#include "compiler/replay/plan.h"
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dyno::cache {
+
+/// The seven totals (interfaces.md says when each moves). They only grow.
+struct Counters {
+    std::atomic<uint64_t> captures{0}, hits{0}, graph_breaks{0}, kernels{0}, extern_calls{0}, recompiles{0}, dropped{0};
+};
+
+struct Entry {
+    capture::SegmentKey key;
+    std::shared_ptr<replay::LaunchPlan> plan;
+    std::shared_ptr<std::atomic<bool>> stale;
+    uint64_t hits = 0;
+    bool dropped = false;           // slower than eager: kept as a tombstone with its reason
+    std::string drop_reason;
+    // Never slower: medians of the first calls each way, in nanoseconds.
+    std::array<float, 16> compiled_ns{};
+    uint32_t compiled_count = 0;
+    float eager_ns = 0;
+    float compile_ms = 0;
+};
+
+/// Entries of one code object at one (unit, shape), newest hit first.
+struct Slot {
+    std::vector<std::shared_ptr<Entry>> entries;
+    uint32_t recordings = 0;        // how often this key was recorded
+    bool compiling = false;
+    bool hopeless = false;          // recorded too often, or nothing to gain: do not record again
+    std::string hopeless_reason;
+    std::vector<std::string> recompile_log;
+};
+
+/// Everything known of one code object. Freed by the code object's extra slot (entries die with their function's code).
+struct CodeRecord;
+
+/// The slot of a key, made when missing. GIL held.
+Slot& slot_of(const capture::SegmentKey& key);
+/// The slot of a key, or null.
+Slot* find(const capture::SegmentKey& key);
+/// All slots of a code object, for reports and reset: (key, slot).
+std::vector<std::pair<capture::SegmentKey, Slot*>> slots_of_code(PyCodeObject* code);
+/// Every code object with entries, borrowed.
+std::vector<PyCodeObject*> known_codes();
+/// Drops entries of one code object (null: all). Returns the number dropped. Counters are not touched.
+size_t reset(PyCodeObject* code);
+/// Hash of the filled slots and the stack depth of a frame.
+uint64_t shape_of(PyObject* const* slots, uint32_t locals, uint32_t depth);
+
+Counters& counters();
+/// Registers a hit's time; returns true when the entry turned out slower than eager (medians differ by more than 5 % and
+/// 2 us over the first 16 hits) and was dropped.
+bool note_hit(Entry& entry, float nanoseconds);
+
+} // namespace dyno::cache

@@ -1,0 +1,24 @@
+// THE LIST of stages and passes: from a graph to code, on the worker, without the GIL.
+#pragma once
+#include "compiler/codegen/compiled_code.h"
+#include "compiler/fusion/schedule.h"
+#include "compiler/runtime/executable.h"
+#include <memory>
+#include <vector>
+
+namespace dyno {
+
+/// What the worker hands to replay::build(): the schedule and one executable per nest.
+struct CompileProduct {
+    graph::Graph graph; // after the passes; inputs, scalars, outputs and externs keep their indices
+    fusion::Schedule schedule;
+    std::vector<std::shared_ptr<runtime::Executable>> executables;
+    double seconds = 0;
+};
+
+/// Runs the passes, fusion and code generation (level 0). Throws InternalError on a bug of ours.
+[[nodiscard]] CompileProduct compile(graph::Graph graph);
+/// Level 2, later: swaps better code into the product's executables.
+void improve(CompileProduct& product);
+
+} // namespace dyno

@@ -1,0 +1,53 @@
+// LaunchPlan: one installed segment, ready to run. guards and reads -> compute -> commit (law 2).
+#pragma once
+#include "compiler/capture/segment.h"
+#include "compiler/frame/frame_state.h"
+#include "compiler/pipeline.h"
+#include <memory>
+#include <string>
+
+namespace dyno::replay {
+
+/// The frame a replay starts from, or the arguments of a call without a frame. All borrowed.
+struct Inputs {
+    PyObject* const* slots;   // localsplus then stack; may hold nulls
+    uint32_t slot_count;
+    PyObject* function;
+    PyObject* globals;
+    PyObject* builtins;
+};
+
+struct Outcome {
+    enum Kind : uint8_t { committed, guard_failed, compute_failed } kind;
+    PyObject* result = nullptr;                  // committed with exit returns: a new reference
+    std::unique_ptr<frame::FrameState> state;    // committed with exit breaks or cut
+    uint32_t guard = 0;                          // guard_failed: which (index into the segment's guards)
+    uint32_t kernels = 0, externs = 0;           // run
+};
+
+class LaunchPlan; // opaque: plan.cpp
+
+/// Joins a segment with its compiled product. GIL held. Takes over both.
+std::shared_ptr<LaunchPlan> build(capture::Segment&& segment, CompileProduct&& product);
+/// One replay. GIL held on entry and exit; never leaves an exception set. On compute_failed nothing happened.
+Outcome run(LaunchPlan& plan, const Inputs& inputs);
+/// The segment it was made from (graph moved to product()).
+const capture::Segment& segment_of(const LaunchPlan& plan);
+const CompileProduct& product_of(const LaunchPlan& plan);
+CompileProduct& mutable_product_of(LaunchPlan& plan);
+/// The failed guard in words, with old and new value: "a.shape[0] == 8", "8", "11". Reads the inputs again.
+struct GuardFailure {
+    std::string guard, was, now;
+    SourceSpan from;
+    uint32_t source;   // which source moved
+    capture::Guard::Kind kind;
+};
+GuardFailure describe_failure(const LaunchPlan& plan, uint32_t guard, const Inputs& inputs);
+/// A guard in words: "a is a float32 tensor [8, 3] on cpu"; empty for trivial ones.
+std::string guard_text(const capture::Segment& segment, const capture::Guard& guard);
+/// A source in words: "a", "self.weight", "CONFIG['scale']".
+std::string source_text(const capture::Segment& segment, uint32_t source);
+/// GC support of whoever owns the plan.
+int traverse(const LaunchPlan& plan, visitproc visit, void* arg);
+
+} // namespace dyno::replay
