@@ -1,0 +1,90 @@
+"""``%dyno explain f``: the source, line by line, with what became of each line."""
+
+from dyno.magics import facts, guards
+from dyno.magics.page import Cell, Chips, Fold, Page, Say, table
+from dyno.magics.request import describe
+
+GLOSSARY = "fused Kn: in generated kernel n. compiled: replayed without the interpreter. break: a boundary between two compiled parts. interpreted: plain Python."
+
+
+def run(request):
+    """The result for the request's target."""
+    return describe(request, "explain", page)
+
+
+def page(report, options):
+    """Lines, breaks with hints, recompiles; with ``verbose`` also the guards and the fusion's refusals."""
+    stop = facts.early(report, "explain")
+    if stop is not None and not report.get("lines"):
+        return stop
+    breaks = facts.broken_lines(report)
+    blocks = [*facts.redefinition(report), Chips(chips(report)), line_table(report, breaks)]
+    if breaks:
+        blocks.append(break_table(breaks))
+    if report.get("callees"):
+        blocks.append(callee_table(report))
+    blocks.extend(facts.recompile_listing(report))
+    if options.get("verbose"):
+        blocks.extend(details(report))
+    return Page(facts.title(report), tuple(blocks))
+
+
+def chips(report):
+    """The summary in a few short facts."""
+    function = report["function"]
+    items = [(function["state"].replace("_", " "), facts.STATES.get(function["state"]))]
+    entries = report.get("entries", ())
+    if entries:
+        hits = sum(entry.get("hits", 0) for entry in entries)
+        items += [
+            (facts.count(len(entries), "compiled part"), None),
+            (facts.count(len(facts.kernels(report)), "kernel"), None),
+            (facts.count(hits, "hit"), None),
+        ]
+    return (*items, (facts.count(len(facts.broken_lines(report)), "break"), None))
+
+
+def line_table(report, breaks):
+    """One row for each source line."""
+    rows = []
+    for row in report["lines"]:
+        status = facts.status_cell(row, breaks)
+        rows.append(
+            (
+                Cell(str(row["line"])),
+                Cell(row.get("text") or "", status.tone, code=True),
+                status,
+                row.get("note") or row.get("reason") or "",
+            )
+        )
+    return table(f"Source of {facts.headline(report['function'])}", ("line", "source", "status", "note"), rows, right=("line",))
+
+
+def break_table(breaks):
+    """One row for each line with a break."""
+    rows = [(f"B{number}", row["line"], row.get("reason") or "", row.get("hint") or "") for number, row in enumerate(breaks, start=1)]
+    return table(
+        "Breaks: where one compiled part ends and the next begins", ("break", "line", "reason", "what helps"), rows, right=("line",)
+    )
+
+
+def callee_table(report):
+    """Functions that were called from this one."""
+    rows = [
+        (Cell(callee["name"], code=True), facts.place(callee), callee["state"].replace("_", " "), callee.get("reason") or "")
+        for callee in report["callees"]
+    ]
+    return table("Functions called", ("function", "where", "status", "reason"), rows)
+
+
+def details(report):
+    """What ``-v`` adds."""
+    blocks = [guards.entry_table(report, entry, all_guards=True) for entry in report.get("entries", ())]
+    missed = [
+        (f"K{kernel['id']}", miss.get("line") or "", miss["reason"])
+        for kernel in facts.kernels(report)
+        for miss in kernel.get("not_fused", ())
+    ]
+    if missed:
+        blocks.append(table("Not fused", ("kernel", "line", "reason"), missed, right=("line",)))
+    return [Fold("Guards and fusion", tuple(blocks)), Say(GLOSSARY)] if blocks else [Say(GLOSSARY)]

@@ -1,0 +1,126 @@
+"""``%dyno graph f``: the graph of each compiled part as a picture and a table."""
+
+import dataclasses
+
+from dyno import _backend
+from dyno.magics import dot, facts
+from dyno.magics.errors import UsageError
+from dyno.magics.page import FUSED, Cell, Fold, Page, Picture, Say, table
+from dyno.magics.request import describe
+
+STAGES = ("capture", "fused")
+
+
+def run(request):
+    """The result for the request's target; ``--svg`` adds the raw picture of the first part."""
+    result = describe(request, "graph", lambda report, options: page(report, options, _backend.core.draw_svg))
+    if request.options.get("svg"):
+        result.form = "svg"
+        result.svg = next((block.svg for block in result.page.blocks if isinstance(block, Picture)), None)
+        if result.svg is None and result.report.get("entries"):
+            note = Say("--svg: there is no picture to give")
+            result.page = dataclasses.replace(result.page, blocks=(*result.page.blocks, note))
+    return result
+
+
+def page(report, options, draw):
+    """Picture and table of each entry. ``draw`` makes SVG text from DOT text, or returns ``None``."""
+    stop = facts.early(report, "graph")
+    if stop is not None:
+        return stop
+    stage, kernel = options.get("stage", "fused"), options.get("kernel")
+    check_kernel(report, kernel)
+    entries = [dot.picked(entry, kernel) for entry in report["entries"] if entry.get("graph")]
+    entries = [entry for entry in entries if kernel is None or entry["graph"]["nodes"]]
+    blocks, drawn = list(facts.redefinition(report)), True
+    for entry in entries:
+        made = picture(report, entry, stage, draw) if drawn else ()
+        drawn = drawn and bool(made)
+        blocks.extend(made)
+        blocks.extend(tables(report, entry, stage))
+    if not drawn:
+        blocks.append(Say("No picture: Graphviz's library (libgvc) is not installed here. The tables are complete."))
+    return Page(facts.title(report), tuple(blocks))
+
+
+def check_kernel(report, kernel):
+    """Raises for a kernel that the function does not have."""
+    have = [row["id"] for row in facts.kernels(report)]
+    if kernel is not None and kernel not in have:
+        name = report["function"]["name"]
+        raise UsageError(f"{name} has kernels {facts.ranges(have)}" if have else f"{name} has no kernels")
+
+
+def picture(report, entry, stage, draw):
+    """The picture, with a sentence where operations were condensed; nothing where it cannot be drawn."""
+    text, was_condensed = dot.dot(entry, stage)
+    svg = draw(text)
+    if svg is None:
+        return ()
+    sentence = summary(report, entry, stage)
+    svg = dot.titled(svg, f"{report['function']['name']}, part {entry['id']}", sentence)
+    if len(svg) > dot.MOST_BYTES:
+        return (Say(f"The picture of part {entry['id']} is too large for a notebook ({len(svg) // 1000} kB); the tables are complete."),)
+    note = (Say(f"More than {dot.MOST_NODES} operations: the picture shows kernels, the table every operation."),) if was_condensed else ()
+    return (Picture(svg, sentence), *note)
+
+
+def summary(report, entry, stage):
+    """The picture in one sentence."""
+    graph = entry["graph"]
+    operations = facts.count(len(graph["nodes"]), "operation")
+    shape = f"in {facts.count(len(entry['kernels']), 'kernel')}" if stage == "fused" else "as captured"
+    return f"Graph of {report['function']['name']}: {operations} {shape}, {facts.count(len(dot.inputs_of(graph)), 'input')}, {facts.count(len(graph.get('outputs', ())), 'result')}."
+
+
+def tables(report, entry, stage):
+    """The kernels (at stage ``fused``) and every operation."""
+    graph = entry["graph"]
+    nodes = table(
+        f"Operations of part {entry['id']}",
+        ("value", "operation", "from", "type", "line", "kernel"),
+        [node_row(graph, node) for node in graph["nodes"]],
+        right=("line",),
+    )
+    if stage != "fused":
+        return (nodes,)
+    rows = [kernel_row(graph, kernel) for kernel in entry["kernels"]]
+    fused = table(
+        f"Kernels of part {entry['id']}",
+        ("kernel", "operations", "lines", "bytes moved", "not fused with its neighbours because"),
+        rows,
+        right=("bytes moved",),
+    )
+    return (fused, Fold(f"All {facts.count(len(graph['nodes']), 'operation')} of part {entry['id']}", (nodes,))) if rows else (nodes,)
+
+
+def node_row(graph, node):
+    """One operation."""
+    operands = ", ".join(
+        dot.value_name(graph, arg) if isinstance(arg, int) and not isinstance(arg, bool) else literal(arg) for arg in node.get("args", ())
+    )
+    kernel = node.get("kernel")
+    where = Cell("library call" if kernel is None else f"K{kernel}", FUSED if kernel is not None else None)
+    return (
+        f"%{node['id']}",
+        Cell(node["op"], code=True),
+        Cell(operands, code=True),
+        facts.dims(node),
+        "" if node.get("line") is None else node["line"],
+        where,
+    )
+
+
+def literal(arg):
+    """An operand that is no value: a number or a name in the report's own form."""
+    return str(arg.get("value", arg.get("name", ""))) if isinstance(arg, dict) else str(arg)
+
+
+def kernel_row(graph, kernel):
+    """One kernel."""
+    inside = [node for node in graph["nodes"] if node["id"] in set(kernel["nodes"])]
+    ops = ", ".join(node["op"] for node in inside)
+    lines = facts.ranges(node["line"] for node in inside if node.get("line") is not None)
+    missed = "; ".join(dict.fromkeys(miss["reason"] for miss in kernel.get("not_fused", ())))
+    size = kernel.get("bytes")
+    return (Cell(f"K{kernel['id']}", FUSED), Cell(ops, code=True), lines, "" if size is None else f"{size:,}", missed)

@@ -1,0 +1,70 @@
+"""``%dyno``: is it on, what was compiled, what happened last."""
+
+import dyno
+from dyno.magics import facts
+from dyno.magics.page import Cell, Page, Say, table
+from dyno.magics.places import place
+from dyno.magics.request import ask
+from dyno.magics.result import Result
+
+LAST = 5
+
+
+def run(request):
+    """The result for this process."""
+    report = ask("status", None, {}, request.shell)
+    return Result(report, page(report, request.options))
+
+
+def page(report, options):
+    """State, device, functions, counters, the last events."""
+    state = {"on": "on", "off": "off", "unavailable": "everything runs uncompiled"}.get(report["state"], report["state"])
+    blocks = [Say(f"Reason: {report['reason']}")] if report.get("reason") else []
+    if report.get("device"):
+        blocks.append(Say(device_words(report["device"])))
+    blocks.append(
+        table(
+            "Since the start of this process",
+            ("counter", "value"),
+            [(name.replace("_", " "), value) for name, value in report.get("totals", {}).items()],
+            right=("value",),
+        )
+    )
+    if report.get("functions"):
+        blocks.append(function_table(report["functions"]))
+    if report.get("memory"):
+        memory = report["memory"]
+        blocks.append(Say(f"Memory: {memory.get('code_bytes', 0):,} bytes of code, {memory.get('buffer_bytes', 0):,} bytes of buffers"))
+    events = report.get("events", ())[-LAST:]
+    if events:
+        rows = [(event["kind"].replace("_", " "), event["text"], place(event) if event.get("line") is not None else "") for event in events]
+        blocks.append(table("Last events", ("event", "what", "where"), rows))
+    blocks.append(Say("Help: %dyno help"))
+    return Page(f"dyno {dyno.__version__}: {state}", tuple(blocks))
+
+
+def device_words(device):
+    """The device in one line."""
+    parts = [device.get("cpu") or "CPU"]
+    if device.get("threads"):
+        parts.append(facts.count(device["threads"], "thread"))
+    parts.append(device.get("cuda") or "no CUDA device")
+    return "Device: " + ", ".join(parts)
+
+
+def function_table(functions):
+    """One row for each function the compiler has seen."""
+    rows = []
+    for function in functions:
+        state = function["state"].replace("_", " ")
+        rows.append(
+            (
+                Cell(function["name"], code=True),
+                place({**function, "line": function.get("first_line")}),
+                Cell(state, facts.STATES.get(function["state"])),
+                function.get("hits", 0),
+                function.get("kernels", 0),
+                function.get("breaks", 0),
+            )
+        )
+    return table("Functions", ("function", "where", "status", "hits", "kernels", "breaks"), rows, right=("hits", "kernels", "breaks"))
