@@ -99,7 +99,8 @@ Result<DTypeRule> elementwise_rule(Op op, Domain domain, std::span<const Promoti
     int library = static_cast<int>(domain);
     if (row->accepts[library].find(class_of(domain, common)) == std::string_view::npos) return refuse("not defined for this element type");
     if (op == Op::sub && domain == Domain::torch && sub_of_bools(operands)) return refuse("torch does not subtract bools");
-    if (row->truth && domain == Domain::numpy && mixes_u64_with_signed(operands)) return refuse("NumPy compares these exactly, without a common type");
+    bool compares = op >= Op::eq && op <= Op::ge;
+    if (compares && domain == Domain::numpy && mixes_u64_with_signed(operands)) return refuse("NumPy compares these exactly, without a common type");
     DType compute = compute_dtype(row->computes[library], domain, common, operands, default_float);
     return DTypeRule{compute, row->truth ? DType::b8 : compute};
 }
