@@ -1,5 +1,251 @@
-"""``%dyno bench f(x)``: not written yet in this slice."""
+"""``%dyno bench f(x)``: the call interpreted and compiled, and by others, interleaved.
+
+Input: a target with a call. Output: a report with all samples. Results are compared with the interpreted one first, on copies of the
+arguments; first call, warm-up and steady state are kept apart; it counts how often the call ran.
+"""
+
+import json
+import os
+import platform
+import sys
+import time
+
+import dyno
+from dyno import _backend
+from dyno.magics import agreement, bench_page, facts, target as targets, timing
+from dyno.magics.errors import UsageError, reason_of, similar
+from dyno.magics.request import ask, failure_headed
+from dyno.magics.result import Result
+
+BUILT_IN = ("eager", "torch", "numpy")
+WARMUP_CALLS, WARMUP_SECONDS = 24, 1.0  # enough replays for the compiler to judge an entry
+DEFAULT_SECONDS = 0.5
 
 
 def run(request):
-    raise NotImplementedError
+    """The result for the request's call."""
+    seconds = request.options.get("min_time", DEFAULT_SECONDS)
+    if not 0 < seconds <= 600:
+        raise UsageError(f"--min-time takes seconds above 0 and up to 600, not '{seconds:g}'")
+    others = [other(name, request) for name in request.options.get("vs", ()) if name != "eager"]
+    with failure_headed("bench", request.shell):
+        report = measured(request, others, seconds)
+    return Result(report, bench_page.page(report, request.options))
+
+
+def other(name, request):
+    """(name, maker of the callable) of one further contestant; raises for a name that is none."""
+    target = request.target
+    if name == "torch":
+        return "torch.compile", lambda: torch_compiled(target)
+    if name == "numpy":
+        return "numpy", lambda: on_arrays(targets.plain(target.function), target)
+    prefix, colon, function = name.partition(":")
+    if colon and prefix != "numpy":
+        raise UsageError(f"--vs takes {', '.join(BUILT_IN)}, a function g, or numpy:g, not '{name}'")
+    word = function if colon else name
+    callables = [known for known, value in request.shell.user_ns.items() if callable(value) and not known.startswith("_")]
+    if not callable(request.shell.user_ns.get(word)):
+        near = similar(word, [*callables, *BUILT_IN])
+        raise UsageError(
+            f"--vs: '{word}' is neither {', '.join(BUILT_IN)} nor a function" + (f". Similar: {', '.join(near)}" if near else "")
+        )
+    chosen = request.shell.user_ns[word]
+    return name, (lambda: on_arrays(chosen, target)) if colon else (lambda: bound(chosen, target))
+
+
+def bound(function, target):
+    """The call without arguments of its own."""
+    args, kwargs = target.args, target.kwargs
+    return lambda: function(*args, **kwargs)
+
+
+def torch_compiled(target):
+    """The call by torch.compile. Raises ImportError where there is no torch."""
+    import torch
+
+    return bound(torch.compile(targets.plain(target.function)), target)
+
+
+def on_arrays(function, target):
+    """The call with every tensor argument given as a NumPy array on the same memory."""
+    torch = sys.modules.get("torch")
+
+    def array(value):
+        return value.detach().cpu().numpy() if torch is not None and isinstance(value, torch.Tensor) else value
+
+    args, kwargs = [array(value) for value in target.args], {name: array(value) for name, value in target.kwargs.items()}
+    return lambda: function(*args, **kwargs)
+
+
+def measured(request, others, seconds):
+    """All contestants made, checked, warmed and measured; the report."""
+    target = request.target
+    _backend.core.wait()
+    before = ask("explain", target.function, {}, request.shell, target.name)
+    plain = targets.plain(target.function)
+    eager = timing.Contestant("interpreted", bound(plain, target), dyno.off)
+    expected = checked_call(eager, plain, target)
+    contestants, absent, verdicts = [eager], [], {}
+    if _backend.reason is None:
+        contestants.append(compiled_contestant(target, before, expected, verdicts))
+    else:
+        absent.append({"name": "compiled", "reason": _backend.reason})
+    for name, make in others:
+        try:
+            contestants.append(other_contestant(name, make, expected, verdicts))
+        except Exception as error:  # another contestant's failure is a finding, not the user's error
+            hint = "; give a function that takes arrays: --vs numpy:g" if name == "numpy" else ""
+            absent.append({"name": name, "reason": reason_of(error).splitlines()[0] + hint})
+    hits = total_hits()
+    timing.measure(contestants, seconds)
+    hits = total_hits() - hits
+    after = ask("explain", target.function, {}, request.shell, target.name)
+    return assembled(request, contestants, absent, verdicts, after, hits)
+
+
+def total_hits():
+    """Replays of this process so far."""
+    return json.loads(_backend.core.stats())["hits"]
+
+
+def checked_call(contestant, function, target):
+    """The result of one call on copies of the arguments, with the random generators put back after it."""
+    args, kwargs = copies(target.args), dict(zip(target.kwargs, copies(target.kwargs.values())))
+    with contestant.inside(), same_randomness():
+        contestant.runs += 1
+        start = time.perf_counter()
+        result = function(*args, **kwargs)
+        timing.synchronise()
+        if contestant.first_call is None and contestant.inside is dyno.off:
+            contestant.first_call = time.perf_counter() - start
+        return result
+
+
+def copies(values):
+    """Tensors and arrays copied, so that a call that writes into them can be repeated; the rest as it is."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    made = []
+    for value in values:
+        if torch is not None and type(value) is torch.Tensor:
+            made.append(value.detach().clone().requires_grad_(value.requires_grad))
+        elif numpy is not None and type(value) is numpy.ndarray:
+            made.append(value.copy())
+        else:
+            made.append(value)
+    return tuple(made)
+
+
+class same_randomness:
+    """Restores the global generators of torch, NumPy and Python at the end."""
+
+    def __enter__(self):
+        import random
+
+        torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+        self.python = random.getstate()
+        self.numpy = numpy.random.get_state() if numpy is not None else None
+        self.torch = torch.get_rng_state() if torch is not None else None
+
+    def __exit__(self, *_):
+        import random
+
+        random.setstate(self.python)
+        if self.numpy is not None:
+            sys.modules["numpy"].random.set_state(self.numpy)
+        if self.torch is not None:
+            sys.modules["torch"].set_rng_state(self.torch)
+        return False
+
+
+def compiled_contestant(target, before, expected, verdicts):
+    """The compiled contestant: first call timed if there was none before, then warmed until the compiler has settled."""
+    function = _backend.core.compile(target.function, False, None)
+    contestant = timing.Contestant("compiled", bound(function, target))
+    if before["function"]["state"] == "not_called":
+        contestant.first_call = timing.sample(contestant, 1)
+    start = time.perf_counter()
+    _backend.core.wait()
+    contestant.waited = time.perf_counter() - start
+    timing.warm_up(contestant, WARMUP_CALLS, WARMUP_SECONDS)
+    _backend.core.wait()
+    verdicts["compiled"] = agreement.compare(expected, checked_call(contestant, function, target))
+    return contestant
+
+
+def other_contestant(name, make, expected, verdicts):
+    """Another contestant, run where dyno is off; its first call is timed."""
+    contestant = timing.Contestant(name, make(), dyno.off)
+    contestant.first_call = timing.sample(contestant, 1)
+    with contestant.inside(), same_randomness():
+        contestant.runs += 1
+        verdicts[name] = agreement.compare(expected, contestant.call())
+    timing.warm_up(contestant, 3, WARMUP_SECONDS)
+    return contestant
+
+
+def assembled(request, contestants, absent, verdicts, after, hits):
+    """The report: every sample, and the figures made from them."""
+    base = contestants[0]
+    rows = []
+    for contestant in contestants:
+        lower, median, upper = timing.quartiles(contestant.samples)
+        ratio, low, high = timing.ratio_interval(base.samples, contestant.samples) if contestant is not base else (1.0, 1.0, 1.0)
+        rows.append(
+            {
+                "name": contestant.name, "median_s": median, "lower_s": lower, "upper_s": upper, "min_s": min(contestant.samples),
+                "first_call_s": contestant.first_call, "warmup_calls": contestant.warmup_calls, "calls_a_sample": contestant.number,
+                "samples_s": contestant.samples, "runs": contestant.runs, "speedup": ratio, "speedup_interval": [low, high],
+                "noisy": upper - lower > timing.NOISY * median, "agreement": verdicts.get(contestant.name),
+            }
+        )  # fmt: skip
+    compiled = next((row for row in rows if row["name"] == "compiled"), None)
+    compile_s = sum(entry.get("compile_ms") or 0.0 for entry in after.get("entries", ())) / 1000
+    return {
+        "schema": "dyno.report/1", "kind": "bench", "function": after["function"], "call": request.target.call,
+        "arguments": [{"text": described(value)} for value in (*request.target.args, *request.target.kwargs.values())],
+        "threads": threads(), "versions": versions(), "runs": sum(row["runs"] for row in rows), "contestants": rows, "absent": absent,
+        "kernels": len(facts.kernels(after)), "compile_s": compile_s, "hits": hits,
+        "interpreted_because": None if compiled is None or hits else (facts.reasons(after) or [{"text": "no reason is known"}])[0]["text"],
+        "break_even_calls": break_even(rows[0], compiled, compile_s),
+    }  # fmt: skip
+
+
+def break_even(eager, compiled, compile_s):
+    """Calls after which compiling has paid, background time counted in full; ``None`` where it does not pay or is unknown."""
+    if compiled is None or compiled["first_call_s"] is None or compiled["speedup_interval"][0] <= 1.0:
+        return None
+    gain = eager["median_s"] - compiled["median_s"]
+    cost = compile_s + max(0.0, compiled["first_call_s"] - eager["median_s"])
+    return max(1, round(cost / gain + 0.5))
+
+
+def described(value):
+    """``float32[4096, 4096] cpu`` for tensors and arrays, the type for the rest."""
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} {value.device}"
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return f"{value.dtype}{list(value.shape)} array"
+    return repr(value) if isinstance(value, (int, float, bool, str, type(None))) and len(repr(value)) <= 20 else type(value).__name__
+
+
+def threads():
+    """Threads that the libraries use."""
+    torch = sys.modules.get("torch")
+    return (
+        torch.get_num_threads()
+        if torch is not None
+        else len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count()
+    )
+
+
+def versions():
+    """Versions of all contestants."""
+    found = {"python": platform.python_version(), "dyno": dyno.__version__}
+    for name in ("torch", "numpy"):
+        if name in sys.modules:
+            found[name] = str(getattr(sys.modules[name], "__version__", "unknown"))
+    return found

@@ -11,6 +11,7 @@ from dyno.magics import explain as line_explain
 from dyno.magics.errors import UsageError
 from dyno.magics.request import ask
 from dyno.magics.result import Result
+from dyno.magics.tracebacks import begin_at_user
 
 
 def explain(request, body):
@@ -46,26 +47,8 @@ def entered(shell, code):
     try:
         _backend.core.run_cell(code, shell.user_ns, key)
     except Exception as error:
-        cut_traceback(shell, error, code)
+        begin_at_user(shell, error)
         raise
-
-
-def cut_traceback(shell, error, code):
-    """Makes IPython's next rendering of ``error`` leave out the frames above the cell. Some exceptions take no attributes: theirs stays long."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code is not code:
-        trace = trace.tb_next
-    if trace is None:
-        return
-
-    def render():
-        del error._render_traceback_
-        return shell.InteractiveTB.structured_traceback(type(error), error, trace, tb_offset=0)
-
-    try:
-        error._render_traceback_ = render
-    except AttributeError:
-        pass
 
 
 def merged(reports):

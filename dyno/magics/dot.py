@@ -94,7 +94,8 @@ def head():
     return [
         "digraph dyno {",
         f'graph [bgcolor="#ffffff", rankdir=TB, fontname="Helvetica", fontsize=10, fontcolor="{INK}", pad=0.2, nodesep=0.25, ranksep=0.35]',
-        f'node [shape=box, style="filled", fillcolor="{PLAIN_FILL}", color="{FRAME}", fontcolor="{INK}", fontname="Helvetica", fontsize=10, height=0.3, margin="0.12,0.06"]',
+        f'node [shape=box, style="filled", fillcolor="{PLAIN_FILL}", color="{FRAME}", fontcolor="{INK}", fontname="Helvetica"]',
+        'node [fontsize=10, height=0.3, margin="0.12,0.06"]',
         f'edge [color="{FRAME}", arrowsize=0.6]',
     ]
 
@@ -136,9 +137,8 @@ def condensed_lines(entry):
             lines.append(f"{name} [label={label(box['nodes'][0]['op'], dims(box['nodes'][0]))}]")
         else:
             ops = ", ".join(dict.fromkeys(node["op"] for node in box["nodes"]))
-            lines.append(
-                f'{name} [label={label("kernel K" + str(box["kernel"]), count(len(box["nodes"]), "operation"), ops)}, fillcolor="{FUSED_FILL}"]'
-            )
+            words = label(f"kernel K{box['kernel']}", count(len(box["nodes"]), "operation"), ops)
+            lines.append(f'{name} [label={words}, fillcolor="{FUSED_FILL}"]')
     return lines + [f"{source} -> {to}" for source, to in edges if source in kept and to in kept]
 
 

@@ -4,7 +4,10 @@ from dyno.magics import facts, guards
 from dyno.magics.page import Cell, Chips, Fold, Page, Say, table
 from dyno.magics.request import describe
 
-GLOSSARY = "fused Kn: in generated kernel n. compiled: replayed without the interpreter. break: a boundary between two compiled parts. interpreted: plain Python."
+GLOSSARY = (
+    "fused Kn: in generated kernel n. compiled: replayed without the interpreter. break: a boundary between two compiled parts. "
+    "interpreted: plain Python."
+)
 
 
 def run(request):

@@ -70,7 +70,8 @@ def summary(report, entry, stage):
     graph = entry["graph"]
     operations = facts.count(len(graph["nodes"]), "operation")
     shape = f"in {facts.count(len(entry['kernels']), 'kernel')}" if stage == "fused" else "as captured"
-    return f"Graph of {report['function']['name']}: {operations} {shape}, {facts.count(len(dot.inputs_of(graph)), 'input')}, {facts.count(len(graph.get('outputs', ())), 'result')}."
+    ends = f"{facts.count(len(dot.inputs_of(graph)), 'input')}, {facts.count(len(graph.get('outputs', ())), 'result')}"
+    return f"Graph of {report['function']['name']}: {operations} {shape}, {ends}."
 
 
 def tables(report, entry, stage):

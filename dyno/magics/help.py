@@ -21,6 +21,7 @@ WORKED = (
     "%dyno                              is it on, what was compiled",
     "%dyno explain f                    the source of f, line by line",
     "%dyno graph f --stage fused        operations grouped into kernels",
+    "%dyno bench f(x) --vs eager,torch  how fast, against what",
     "%dyno why f:4                      why line 4 was not compiled",
 )
 

@@ -58,9 +58,9 @@ def request_for(shell, command, parts):
     if not others:
         if command.takes in ("nothing", "optional"):
             return Request(shell, command.name, values)
-        raise UsageError(
-            f"{command.name} needs {'a call: %dyno bench f(x)' if command.takes == 'call' else f'a function, for example: %dyno {command.name} f'}"
-        )
+        if command.takes == "call":
+            raise UsageError(f"{command.name} needs a call: %dyno {command.name} f(x)")
+        raise UsageError(f"{command.name} needs a function, for example: %dyno {command.name} f")
     found = target.resolve(expression, shell.user_ns)
     if found.line is not None and not command.line:
         raise UsageError(f"{command.name} takes no line; did you mean %dyno why {expression}?")

@@ -12,6 +12,7 @@ from dyno.magics import places
 from dyno.magics.errors import UsageError
 from dyno.magics.result import Result
 from dyno.magics.target import Target
+from dyno.magics.tracebacks import begin_at_user
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def describe(request, kind, page):
     _backend.core.wait()
     report = ask(kind, target.function, options, request.shell, target.name)
     if target.args is not None and report["function"]["state"] == "not_called":
-        with failure_headed(request.command):
+        with failure_headed(request.command, request.shell):
             call_compiled(target)
         report = ask(kind, target.function, options, request.shell, target.name)
     return Result(report, page(report, options))
@@ -56,10 +57,11 @@ def call_compiled(target):
 
 
 class failure_headed:
-    """Puts one line before the user's own exception, which passes through unchanged."""
+    """Puts one line before the user's own exception, which passes through and is shown from the user's frames on."""
 
-    def __init__(self, command):
+    def __init__(self, command, shell):
         self.command = command
+        self.shell = shell
 
     def __enter__(self):
         return self
@@ -67,4 +69,5 @@ class failure_headed:
     def __exit__(self, kind, error, traceback):
         if error is not None and isinstance(error, Exception) and not isinstance(error, UsageError):
             print(f"%dyno {self.command}: the call failed", file=sys.stderr)
+            begin_at_user(self.shell, error)
         return False

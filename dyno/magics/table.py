@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Callable
 
-from dyno.magics import cells, explain, graph, guards, help, reset, status, switch, why
+from dyno.magics import bench, cells, explain, graph, guards, help, reset, status, switch, why
 from dyno.magics.options import JSON, QUIET, Option
 
 
@@ -65,6 +65,18 @@ COMMANDS = (
         "%dyno guards f --entry 0",
         guards.run,
         (Option("--entry", "only one entry", value="N", kind=int), Option("--all", "also guards on modules, types and names")),
+    ),
+    Command(
+        "bench",
+        "times interpreted against compiled, and against others",
+        "call",
+        "f(args)",
+        "%dyno bench f(x) --vs eager,torch",
+        bench.run,
+        (
+            Option("--vs", "contestants: eager, torch, numpy, a function g, or numpy:g (tensors given as arrays)", value="LIST", many=True),
+            Option("--min-time", "seconds of measuring for each contestant (default 0.5)", value="S", kind=float),
+        ),
     ),
     Command("reset", "drops compiled code; says the bytes freed", "optional", "[f]", "%dyno reset f", reset.run),
     Command("help", "what the commands and their words mean", "words", "[COMMAND | words]", "%dyno help graph", help.run),
