@@ -67,7 +67,7 @@ struct ScalarExpr {
     ValueId index(DType dtype, uint32_t axis) { return append({ScalarOp::index, dtype, {no_value, no_value, no_value}, axis}); }
     ValueId constant(DType dtype, double number) { return append({ScalarOp::constant, dtype, {no_value, no_value, no_value}, 0, number, 0}); }
     ValueId constant_integer(DType dtype, int64_t value) { return append({ScalarOp::constant, dtype, {no_value, no_value, no_value}, 0, 0.0, value}); }
-    /// An op whose dtype follows from its operands (rules same and b8).
+    /// An op whose dtype follows from its operands (rules same and b8; select's from its second).
     ValueId apply(ScalarOp op, ValueId a, ValueId b = no_value, ValueId c = no_value);
     ValueId cast(DType to, ValueId a) { return append({ScalarOp::cast, to, {a, no_value, no_value}}); }
 };
