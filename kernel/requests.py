@@ -37,6 +37,9 @@ def comm(kind, header, content, metadata, buffers):
 
 # ---- completion
 
+VAGUE = (None, "", "<unknown>", "attribute")  # what IPython says where it has not looked
+
+_QUALIFIED = re.compile(r"(?:[^\W\d]\w*)?(?:\.[^\W\d]\w*)*\.(?=\w*$)")
 _OWNER = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*)\.\w*$")
 
 
@@ -96,26 +99,34 @@ def _kind_of(text, owner):
     return "function" if callable(value) else "instance"
 
 
+def _names_only(found, code, cursor):
+    """The matches as (start, end, text, ...) without the owner that IPython repeats: ".relu" or "torch.relu" becomes "relu"."""
+    owner = _QUALIFIED.match(code[found[0].start : cursor]) if found else None
+    prefix = owner.group() if owner else ""
+    cut = len(prefix) if prefix and all(item.text.startswith(prefix) for item in found) else 0
+    return [(item.start + cut, item.end, item.text[cut:], item) for item in found]
+
+
 def complete(code, cursor):
     """What could stand at the cursor, with the kind and place of each for ``_jupyter_types_experimental``."""
     cursor = len(code) if cursor is None or cursor < 0 else cursor
-    found = _find(code, cursor)
+    found = _names_only(_find(code, cursor), code, cursor)
     owner = _owner_of(code, cursor)
     typed = [
         {
-            "start": item.start,
-            "end": item.end,
-            "text": item.text,
-            "type": item.type if item.type and item.type != "<unknown>" else _kind_of(item.text, owner),
+            "start": start,
+            "end": end,
+            "text": text,
+            "type": _kind_of(text, owner) if item.type in VAGUE else item.type,
             "signature": getattr(item, "signature", ""),
         }
-        for item in found
+        for start, end, text, item in found
     ]
-    start, end = (found[0].start, found[0].end) if found else (cursor, cursor)
+    start, end = found[0][:2] if found else (cursor, cursor)
     return messages.to_json(
         {
             "status": "ok",
-            "matches": [item.text for item in found],
+            "matches": [text for _, _, text, _ in found],
             "cursor_start": start,
             "cursor_end": end,
             "metadata": {"_jupyter_types_experimental": typed},
