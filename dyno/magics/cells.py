@@ -34,8 +34,9 @@ def compiled(shell, body):
     if not tree.body:
         raise UsageError("%%dyno explain needs a cell body")
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";") else None
-    codes = [shell.compile(ast.Module(tree.body, []), name, "exec")] if tree.body else []
-    codes += [shell.compile(ast.Interactive([last]), name, "single")] if last is not None else []
+    with shell.compile.extra_flags(ast.PyCF_ALLOW_TOP_LEVEL_AWAIT):
+        codes = [shell.compile(ast.Module(tree.body, []), name, "exec")] if tree.body else []
+        codes += [shell.compile(ast.Interactive([last]), name, "single")] if last is not None else []
     if any(code.co_flags & 0x80 for code in codes):  # a coroutine: the body awaits at top level
         raise UsageError("%%dyno explain cannot run a cell that awaits at top level")
     return codes

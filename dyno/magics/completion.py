@@ -67,19 +67,15 @@ def functions(namespace):
     known = {}
     for function in json.loads(_backend.core.report("status", None, "{}")).get("functions", ()):
         known[function["name"]] = function.get("cell") or 0
-    names = sorted(
-        name for name, value in namespace.items() if not name.startswith("_") and python_code(value) is not None and not hidden(value)
-    )
+    names = sorted(name for name, value in namespace.items() if not name.startswith("_") and python_code(value) is not None)
     names.sort(key=lambda name: (name not in known, -known.get(name, 0)))
     return [Candidate(name, "function", "known to the compiler" if name in known else "") for name in names]
 
 
-def hidden(value):
-    """True for what IPython itself puts among the user's names."""
-    return type(value).__module__.partition(".")[0] == "IPython" or getattr(value, "__module__", None) in (
-        "IPython",
-        "IPython.core.interactiveshell",
-    )
+def own_names(shell):
+    """The user's names without those that IPython itself put among them."""
+    hidden = getattr(shell, "user_ns_hidden", {})
+    return {name: value for name, value in shell.user_ns.items() if name not in hidden or hidden[name] is not value}
 
 
 def attributes(word, namespace):
@@ -121,7 +117,7 @@ def hook(completer, event):
     """IPython's ``complete_command`` hook: texts that continue the completer's own word, whose start it decides."""
     shell = getattr(completer, "shell", completer)
     typed = event.text_until_cursor if hasattr(event, "text_until_cursor") else event.line
-    found = candidates(typed, shell.user_ns)
+    found = candidates(typed, own_names(shell))
     whole = typed.split()[-1] if typed and not typed[-1].isspace() else ""
     offset = len(whole) - len(event.symbol) if whole.endswith(event.symbol) else 0
     return [candidate.text[offset:] for candidate in found]

@@ -14,7 +14,7 @@ def similar(word, known, limit=3):
     """Names close to ``word``: those that share its start first, then by likeness; in a fixed order."""
     names = sorted(set(known))
     starts = [name for name in names if name.lower().startswith(word.lower()) or (name and word.lower().startswith(name.lower()))]
-    near = difflib.get_close_matches(word, names, n=limit, cutoff=0.6)
+    near = difflib.get_close_matches(word, names, n=limit, cutoff=0.6 if len(word) > 3 else 0.5)
     return list(dict.fromkeys(sorted(starts, key=lambda name: (abs(len(name) - len(word)), name)) + near))[:limit]
 
 

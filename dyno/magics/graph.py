@@ -92,7 +92,7 @@ def tables(report, entry, stage):
         rows,
         right=("bytes moved",),
     )
-    return (fused, Fold(f"All {facts.count(len(graph['nodes']), 'operation')} of part {entry['id']}", (nodes,))) if rows else (nodes,)
+    return (fused, Fold(f"{facts.count(len(graph['nodes']), 'operation')} one by one", (nodes,))) if rows else (nodes,)
 
 
 def node_row(graph, node):
@@ -124,4 +124,4 @@ def kernel_row(graph, kernel):
     lines = facts.ranges(node["line"] for node in inside if node.get("line") is not None)
     missed = "; ".join(dict.fromkeys(miss["reason"] for miss in kernel.get("not_fused", ())))
     size = kernel.get("bytes")
-    return (Cell(f"K{kernel['id']}", FUSED), Cell(ops, code=True), lines, "" if size is None else f"{size:,}", missed)
+    return (Cell(f"K{kernel['id']}", FUSED), ops, lines, "" if size is None else f"{size:,}", missed)

@@ -41,6 +41,8 @@ def chosen(report, number):
 
 def entry_table(report, entry, all_guards):
     """The guards of one entry."""
+    if not entry.get("guards"):
+        return Say(f"Entry {entry['id']}: {entry['state']}, {facts.count(entry.get('hits', 0), 'hit')}; used whenever its place is reached")
     rows = []
     for guard in entry.get("guards", ()):
         if all_guards or not guard.get("trivial"):

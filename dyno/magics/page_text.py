@@ -6,7 +6,8 @@ from dyno.magics.page import Chips, Fold, Listing, Page, Picture, Say, Table
 
 WIDTH = 100
 GAP = "  "
-NARROWEST = 8  # a wrapped column keeps at least this many characters
+NARROWEST = 8  # any column keeps at least this many characters
+PROSE = 28  # a column of prose is not narrowed below this for the sake of code
 
 
 def text(page: Page) -> str:
@@ -65,14 +66,21 @@ def cell_lines(cell, width):
 
 
 def column_widths(block, room):
-    """Natural widths, the widest column shrunk until all fit."""
+    """Natural widths; prose columns are narrowed first, code only where that is not enough."""
     widths = [max([len(name)] + [len(row[index].text) for row in block.rows]) for index, name in enumerate(block.columns)]
-    while sum(widths) + len(GAP) * (len(widths) - 1) > room and max(widths) > NARROWEST:
-        excess = sum(widths) + len(GAP) * (len(widths) - 1) - room
-        widest = widths.index(max(widths))
-        second = max([width for index, width in enumerate(widths) if index != widest] + [NARROWEST])
-        widths[widest] = max(widths[widest] - excess, min(second, widths[widest] - 1), NARROWEST)
+    code = {index for index in range(len(widths)) if any(row[index].code for row in block.rows)}
+    room -= len(GAP) * (len(widths) - 1)
+    narrow(widths, [index for index in range(len(widths)) if index not in code], room, PROSE)
+    narrow(widths, list(range(len(widths))), room, NARROWEST)
     return widths
+
+
+def narrow(widths, columns, room, least):
+    """Takes width from the widest of these columns until all fit or each is at ``least``."""
+    while sum(widths) > room and any(widths[index] > least for index in columns):
+        widest = max(columns, key=lambda index: widths[index])
+        second = max([widths[index] for index in columns if index != widest], default=least)
+        widths[widest] = max(widths[widest] - (sum(widths) - room), min(second, widths[widest] - 1), least)
 
 
 def row_line(pieces, widths, block):
