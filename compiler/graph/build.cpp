@@ -67,7 +67,8 @@ NodeId Builder::scalar(DType dtype, Domain domain, SourceSpan from) {
 
 NodeId Builder::constant(double number, DType dtype, Domain domain, SourceSpan from) {
     DYNO_CHECK(is_float(dtype), "a float dtype; integers have constant_integer");
-    return add_node({Op::constant, Type{dtype, {}, DeviceKind::cpu, 0, domain}, {}, {}, scalar::round_through_f32(dtype, number), -1, from});
+    double rounded = domain == Domain::torch ? scalar::round_through_f32(dtype, number) : scalar::round_to(dtype, number);
+    return add_node({Op::constant, Type{dtype, {}, DeviceKind::cpu, 0, domain}, {}, {}, rounded, -1, from});
 }
 
 NodeId Builder::constant_integer(int64_t value, DType dtype, Domain domain, SourceSpan from) {

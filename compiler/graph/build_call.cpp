@@ -43,7 +43,7 @@ Result<NodeId> BuildCall::run() {
     if (Result<bool> placed_well = settle_place(); !placed_well) return Refusal{placed_well.reason()};
     switch (row.kind) {
     case OpKind::unary: case OpKind::binary: return elementwise();
-    case OpKind::ternary: return where();
+    case OpKind::ternary: return ternary();
     case OpKind::cast: return cast();
     case OpKind::reduction: return reduction();
     case OpKind::composite: return normalisation();
@@ -93,10 +93,13 @@ bool BuildCall::constant_value(size_t i, double& value) const {
     return true;
 }
 
-Result<bool> BuildCall::check_weak_integers(DType compute) const {
-    if (placed.domain != Domain::numpy || !is_int(compute)) return true;
+Result<bool> BuildCall::check_weak_numbers(DType compute) const {
+    if (placed.domain != Domain::numpy) return true;
     for (const Operand& operand : operands) {
         const Node& node = b[operand.node];
+        if (compute == DType::f16 && node.type.dtype == DType::f64 && node.op != Op::constant)
+            return refuse("NumPy rounds f64 to f16 once, casts here go by way of f32");
+        if (!is_int(compute)) continue;
         if (!operand.wrapped || node.type.dtype != DType::i64 || compute == DType::i64) continue;
         if (node.op != Op::constant) return refuse(fmt::format("a Python int that may not fit {}", name_of(compute)));
         int64_t value = node.ints[0];

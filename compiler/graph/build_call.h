@@ -25,13 +25,15 @@ struct BuildCall {
     /// The operand cast and broadcast to the result's dims, on the result's device.
     NodeId fitted(NodeId node, DType dtype, const std::vector<int64_t>& dims);
     Result<std::vector<int64_t>> common_dims() const;
-    Result<bool> check_weak_integers(DType compute) const;
+    Result<bool> check_weak_numbers(DType compute) const;
     /// The host number an operand stands for, if it is a constant.
     bool constant_value(size_t i, double& value) const;
 
     // build_elementwise.cpp
     Result<NodeId> elementwise();
+    Result<NodeId> ternary();
     Result<NodeId> where();
+    NodeId numpy_variant(NodeId result, const std::vector<NodeId>& uses);
     Result<NodeId> cast();
     Result<NodeId> power(DType compute, const std::vector<int64_t>& dims, NodeId base);
     bool keeps_scalar_unrounded(DType compute) const;

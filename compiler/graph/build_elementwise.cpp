@@ -42,31 +42,49 @@ NodeId BuildCall::with_unrounded_scalar(DType compute, const std::vector<int64_t
     return b.cast(result, compute, from);
 }
 
-/// Constant exponents that the libraries do not raise to: the same products in the same order, rounded as eager rounds.
+/// Constant exponents that the libraries do not raise to: the same products, rounded as eager rounds: torch's kernels for f16
+/// work in f32 and round once, those for bf16 round each product.
 Result<NodeId> BuildCall::power(DType compute, const std::vector<int64_t>& dims, NodeId base) {
     double exponent = 0.0;
     bool torch = placed.domain == Domain::torch;
     if (!operands[1].wrapped || !constant_value(1, exponent)) return NodeId{};
-    auto one = [&] { return fitted(b.constant_integer(1, compute, placed.domain, from), compute, dims); };
-    auto times = [&](NodeId x, NodeId y) { return make(Op::mul, compute, dims, {x, y}); };
     if (!is_float(compute) && exponent < 0) return refuse("integers to a negative power");
-    if (exponent == 0.0) return one();
+    if (exponent == 0.0) return fitted(b.constant_integer(1, compute, placed.domain, from), compute, dims);
     if (exponent == 1.0) return make(Op::cast, compute, dims, {base});
-    if (exponent == 2.0) return times(base, base);
-    if (exponent == 3.0 && torch) return times(times(base, base), base);
-    if (!is_float(compute)) return NodeId{};
-    if (exponent == 0.5 && torch) return make(Op::sqrt, compute, dims, {base});
-    if (exponent == -1.0) return make(Op::reciprocal, compute, dims, {base});
-    if (exponent == -2.0 && torch) return make(Op::reciprocal, compute, dims, {times(base, base)});
-    if (exponent == -0.5 && torch) return make(Op::rsqrt, compute, dims, {base});
-    return NodeId{};
+    if (exponent == 2.0) return make(Op::mul, compute, dims, {base, base});
+    bool cubes = torch && exponent == 3.0;
+    bool floats = is_float(compute) && (exponent == 0.5 || exponent == -1.0 || (torch && (exponent == -2.0 || exponent == -0.5)));
+    if (!cubes && !floats) return NodeId{};
+    DType inner = compute == DType::f16 ? DType::f32 : compute;
+    NodeId x = b.cast(base, inner, from);
+    auto one = [&](Op node_op, NodeId value) { return make(node_op, inner, dims, {value}); };
+    auto times = [&](NodeId left, NodeId right) { return make(Op::mul, inner, dims, {left, right}); };
+    NodeId result = cubes              ? times(times(x, x), x)
+                    : exponent == 0.5  ? one(Op::sqrt, x)
+                    : exponent == -1.0 ? one(Op::reciprocal, x)
+                    : exponent == -2.0 ? one(Op::reciprocal, times(x, x))
+                                       : one(Op::rsqrt, x);
+    return b.cast(result, compute, from);
+}
+
+/// What NumPy does to a row's result that torch does not.
+NodeId BuildCall::numpy_variant(NodeId result, const std::vector<NodeId>& uses) {
+    DType dtype = b.type(result).dtype;
+    const std::vector<int64_t> dims = b.type(result).dims;
+    if (placed.domain != Domain::numpy || !is_float(dtype)) return result;
+    if (op == Op::sign) return make(Op::where, dtype, dims, {make(Op::isnan, DType::b8, dims, {uses[0]}), uses[0], result});
+    if (op != Op::remainder) return result;
+    // A zero remainder has the divisor's sign.
+    NodeId zero = fitted(b.constant(0.0, dtype, placed.domain, from), dtype, dims);
+    NodeId is_zero = make(Op::eq, DType::b8, dims, {result, zero});
+    return make(Op::where, dtype, dims, {is_zero, make(Op::copysign, dtype, dims, {zero, uses[1]}), result});
 }
 
 Result<NodeId> BuildCall::elementwise() {
     std::vector<PromotionOperand> promoted = promotion();
     Result<DTypeRule> rule = elementwise_rule(op, placed.domain, promoted, b.default_float);
     if (!rule) return Refusal{rule.reason()};
-    if (Result<bool> fits = check_weak_integers(rule->compute); !fits) return Refusal{fits.reason()};
+    if (Result<bool> fits = check_weak_numbers(rule->compute); !fits) return Refusal{fits.reason()};
     Result<std::vector<int64_t>> dims = common_dims();
     if (!dims) return Refusal{dims.reason()};
     if (keeps_scalar_unrounded(rule->compute)) {
@@ -79,14 +97,21 @@ Result<NodeId> BuildCall::elementwise() {
         Result<NodeId> special = power(rule->compute, *dims, uses[0]);
         if (!special || special->valid()) return special;
     }
-    NodeId result = make(op, rule->result, *dims, uses);
-    if (op == Op::remainder && placed.domain == Domain::numpy && is_float(rule->compute)) {
-        // NumPy gives a zero remainder the divisor's sign.
-        NodeId zero = fitted(b.constant(0.0, rule->compute, placed.domain, from), rule->compute, *dims);
-        NodeId is_zero = make(Op::eq, DType::b8, *dims, {result, zero});
-        result = make(Op::where, rule->compute, *dims, {is_zero, make(Op::copysign, rule->compute, *dims, {zero, uses[1]}), result});
+    return numpy_variant(make(op, rule->result, *dims, uses), uses);
+}
+
+Result<NodeId> BuildCall::ternary() {
+    if (op == Op::where) return where();
+    if (op != Op::fma) return refuse("not a row of the builder");
+    Result<std::vector<int64_t>> dims = common_dims();
+    if (!dims) return Refusal{dims.reason()};
+    DType dtype = type(0).dtype;
+    std::vector<NodeId> uses;
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (type(i).dtype != dtype || !is_float(dtype)) return refuse("needs one float element type");
+        uses.push_back(fitted(operand(i), dtype, *dims));
     }
-    return result;
+    return make(op, dtype, *dims, uses);
 }
 
 Result<NodeId> BuildCall::where() {
@@ -95,7 +120,7 @@ Result<NodeId> BuildCall::where() {
     promoted.erase(promoted.begin());
     DType common = common_dtype(placed.domain, promoted, b.default_float);
     if (common == DType::none) return refuse("no common element type");
-    if (Result<bool> fits = check_weak_integers(common); !fits) return Refusal{fits.reason()};
+    if (Result<bool> fits = check_weak_numbers(common); !fits) return Refusal{fits.reason()};
     Result<std::vector<int64_t>> dims = common_dims();
     if (!dims) return Refusal{dims.reason()};
     return make(Op::where, common, *dims, {fitted(operand(0), DType::b8, *dims), fitted(operand(1), common, *dims), fitted(operand(2), common, *dims)});
@@ -105,6 +130,7 @@ Result<NodeId> BuildCall::cast() {
     DType to = attributes.dtype;
     if (to == DType::none || is_complex(to)) return refuse("complex numbers are not modelled");
     if (to == DType::bf16 && placed.domain == Domain::numpy) return refuse("NumPy has no bfloat16");
+    if (placed.domain == Domain::numpy && to == DType::f16 && type(0).dtype == DType::f64) return refuse("NumPy rounds f64 to f16 once, casts here go by way of f32");
     return make(Op::cast, to, type(0).dims, {operand(0)});
 }
 
