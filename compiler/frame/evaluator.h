@@ -39,8 +39,8 @@ struct Activation {
 struct Redirect {
     enum After : uint8_t {
         identity, // the callee's result is the instruction's result
-        instance, // __init__ returned None: the result is `instance` (its reference is taken over)
-        truth,    // the result's truth, as a bool
+        instance, // __init__ returned None: the result is `made` (its reference is taken over)
+        truth,    // PyObject_IsTrue of the result, as a bool; `in` and `not` still turn it round themselves
         nothing,  // a store: the result is dropped
     };
     PyObject* function = nullptr;          // a plain Python function, borrowed
@@ -49,7 +49,7 @@ struct Redirect {
     size_t nargs = 0;                      // positional
     PyObject* kwnames = nullptr;           // borrowed tuple or null
     After after = identity;
-    PyObject* instance = nullptr;
+    PyObject* made = nullptr; // for After::instance: the instance
     // CALL_FUNCTION_EX hands its tuple and dict on unpacked, as args and kwnames.
 };
 
@@ -80,7 +80,13 @@ class Recorder {
     /// It succeeded. `result` (borrowed) is the value it will push, null where it pushes none (stores, jumps, FOR_ITER at
     /// its end); operands are still alive and on the stack. `callee` is the shadow that a redirected call came back with.
     /// Returns the shadow of the result.
+    /// More than one value pushed: LOAD_METHOD: result is the method or attribute, self keeps its shadow. BEFORE_WITH: result
+    /// is what __enter__ returned, the slot of the bound __exit__ keeps the manager's shadow. Returns have leave() instead,
+    /// UNPACK_* have unpacked() instead; conditional jumps have jumped() and then this.
     virtual ShadowId after(Activation& a, const bytecode::Instruction& i, PyObject* result, ShadowId callee) = 0;
+    /// MAKE_CELL put a cell around what locals[slot] held; `content` is the shadow of that. Returns the slot's new shadow.
+    /// Slots of free variables keep what enter() wrote there.
+    virtual ShadowId cell(Activation& a, int slot, ShadowId content) { return content; }
     /// UNPACK_SEQUENCE and UNPACK_EX: the shadows of the n values, first item first (UNPACK_EX: the list in its place).
     virtual void unpacked(Activation& a, const bytecode::Instruction& i, PyObject* const* items, size_t n, ShadowId* out) = 0;
     /// A conditional jump was decided (after before() returned perform). May be used to guard the outcome.
@@ -92,28 +98,38 @@ class Recorder {
     /// recorder or null), where it ends the segment.
     virtual ShadowId leave(Activation& a, PyObject* result, ShadowId shadow) = 0;
     /// The instruction raised (error set; the stack still shows what a.sp says, the operands' shadows are untouched), or a
-    /// hand-back became necessary for words that CPython composes. The segment ends before this instruction.
+    /// hand-back became necessary for words that CPython composes (no error set). The segment ends before this instruction.
+    /// Also when a redirected call ran natively after all (depth limit, tracing): then the call is done and not recorded.
     virtual void failed(Activation& a, const bytecode::Instruction& i) = 0;
-    /// A Python frame nobody announced (finaliser, __eq__ in a dict look-up, callback) starts inside the running instruction.
+    /// A Python frame nobody announced (finaliser, __eq__ in a dict look-up, callback) starts. The segment ends before the
+    /// instruction at `at` of the top activation: the running one, or the next one if only old values were being dropped.
     virtual void stranger(PyCodeObject* code) = 0;
 };
 
 /// What the driver answers at a point (after a break's instruction, at the start of a loop's body, after a call in whose
-/// callee a segment ended).
+/// callee a segment ended). go_on and moved: if the driver sets a.want_point, the instruction at a.at is performed natively and
+/// the driver is asked again behind it.
 enum class AtPoint : uint8_t {
     go_on,     // walk on
     record,    // a.recorder was set by the driver: shadows are cleared, recording starts with the next instruction
-    moved,     // a replay changed the frame: a.at, slots and a.sp are new. If `inner` frames are pending they run first
+    moved,     // a replay changed the frame by write_activation(). If `inner` is set (then the evaluator's to delete, frames[0]
+               // being this frame, written already), the other frames are made and run first
     returned,  // a replay reached the frame's return: a.sp[-1] is the result, the evaluator leaves the frame with it
     hand_back, // nothing to gain ahead: CPython's loop finishes the frame
+    raised,    // an error is set: it is the error of the instruction at a.at
 };
 
 /// The only way downstream: filled by compiler.cpp, installed once.
 struct Driver {
     /// A frame without token arrived while the hook is on. Returns what the hook returns; hand_back(frame) to decline.
-    PyObject* (*enter)(PyThreadState*, InterpreterFrame*);
+    PyObject* (*enter)(PyThreadState*, InterpreterFrame*) = nullptr;
     /// See AtPoint. Called in walking activations only.
-    AtPoint (*at_point)(Activation&, FrameState*& inner);
+    AtPoint (*at_point)(Activation&, FrameState*& inner) = nullptr;
+    /// A recorder's callback threw: a bug of ours. The recording has ended, execution goes on. May be null.
+    void (*bug)(Recorder*, const char* what) = nullptr;
+    /// CPython's loop finishes the frame from this instruction on (bytecode::reason_of(i.raw) says why, "" where CPython is
+    /// to word an error). Not called for AtPoint::hand_back and at returns and yields. May be null.
+    void (*handed_back)(Activation&, const bytecode::Instruction& i) = nullptr;
 };
 void install(const Driver& driver);
 
@@ -124,7 +140,8 @@ void hook_off();
 bool recording();
 
 /// Evaluates the frame from where it stands to its end and leaves it. `recorder` may be null (walk). `first_native`: perform
-/// the first instruction and then ask at_point (the frame stands before a break's own instruction).
+/// the first instruction and then ask at_point (the frame stands before a break's own instruction). `inner`: as with
+/// AtPoint::moved, frames[0] having been written by write_frame(); the innermost frame then performs one instruction natively.
 PyObject* evaluate(PyThreadState* ts, InterpreterFrame* f, Recorder* recorder, bool first_native = false, FrameState* inner = nullptr);
 /// CPython's loop finishes the frame.
 PyObject* hand_back(PyThreadState* ts, InterpreterFrame* f);

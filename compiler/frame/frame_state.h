@@ -8,7 +8,9 @@ namespace dyno::frame {
 
 /// One frame of an exit. Slots are raw (cells themselves, not their contents); an empty Owned is an empty slot.
 /// For every frame but the innermost, `unit` is the call instruction that is running (its operands are not on `stack`),
-/// and the inner frame's result, passed through `after`, is pushed before the instruction behind it.
+/// and the inner frame's result, passed through this frame's `after`, completes it: is pushed, decides the jump or is dropped.
+/// Still on `stack` are: the iterator of FOR_ITER, the operand of JUMP_IF_*_OR_POP, the bound __exit__ of BEFORE_WITH.
+/// The innermost frame's `unit` is the next instruction; where KW_NAMES precedes a call, KW_NAMES.
 struct DetachedFrame {
     Owned<> function;             // what to call to make the frame; ignored for the outermost, which is live
     int unit = 0;                 // instruction start, before any EXTENDED_ARG
