@@ -41,6 +41,8 @@ void block_cache_limit(size_t bytes);
 
 /// A block of at least `bytes`, 4 KiB aligned, contents arbitrary; null if the system has none. Any thread, no GIL.
 void* take_block(size_t bytes);
+/// How many bytes a block really has.
+size_t block_size(void* block);
 /// Gives a block back: kept for the next one, or unmapped when the cache is full or memory is short. Any thread, no GIL.
 void give_block(void* block) noexcept;
 

@@ -7,9 +7,9 @@
 
 namespace dyno::python {
 
-/// True once torch is imported and usable, by offsets or by public calls. Runs the proof the first time it finds torch fully imported (some ms, runs
-/// Python); afterwards one load. The driver calls it where Python may run: at the start of a cell, a call, a recording. False while torch is
-/// still being imported, and while a transform or dispatch mode is active before the proof.
+/// True once torch is imported and usable, by offsets or by public calls. Runs the proof the first time it finds torch fully imported (some
+/// ms, runs Python); afterwards one load. The driver calls it where Python may run: at the start of a cell, a call, a recording. False
+/// while torch is still being imported, and while a transform or dispatch mode is active before the proof.
 bool torch_ready();
 
 /// The module, borrowed; null before torch_ready().

@@ -42,10 +42,10 @@ PyObject* read_attribute_slot(PyObject* obj, const AttributeSlot& slot, PyObject
 
 /// What traces or profiles this thread, as bits; 0 is nothing.
 enum TracingBit : uint64_t {
-    traced = 1,     // sys.settrace
-    profiled = 2,   // sys.setprofile
-    in_tracer = 4,  // a trace function is running
-    monitored = 8,  // 3.12: some sys.monitoring tool takes part in global events
+    traced = 1,    // sys.settrace
+    profiled = 2,  // sys.setprofile
+    in_tracer = 4, // a trace function is running
+    monitored = 8, // 3.12: some sys.monitoring tool takes part in global events
 };
 uint64_t tracing_state(PyThreadState* thread);
 
