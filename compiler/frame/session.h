@@ -41,6 +41,20 @@ struct Running : Activation {
     const volatile int* poll = nullptr; // CPython's word for "stop at the next check" (up to 3.12)
 };
 
+/// Why the loop was left.
+enum class Left : uint8_t {
+    on,        // not left
+    mode,      // recording starts or ended
+    hand_over, // CPython's loop performs the instruction at `at` and goes on
+    raised,    // an error no handler of the frame catches
+    inner,     // frames inside this one are to be made first
+    result,    // the driver left the frame's result on top of the stack
+};
+
+/// The evaluator's loop: runs a's frame from a.at until something else has to happen.
+Left run_walking(Running& a);
+Left run_recording(Running& a);
+
 const Driver& driver();
 
 /// Runs a recorder's callback. Frames that start meanwhile are ours; a bug of ours ends the recording and nothing else.
