@@ -1,0 +1,60 @@
+// One walk for all passes.
+#include "compiler/graph/rewrite.h"
+#include "compiler/support/check.h"
+
+namespace dyno::graph {
+
+Graph rewrite(const Graph& graph, const Replace& replace) {
+    Builder builder;
+    std::vector<NodeId> now(graph.nodes.size());
+    for (const Extern& call : graph.externs) builder.add_extern(call.name, {}, call.makes_view);
+    for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+        Node node = graph.nodes[i];
+        int32_t twin = std::exchange(node.twin, -1);
+        for (NodeId& operand : node.operands) operand = now[operand.index];
+        now[i] = replace(builder, node, {i});
+        if (twin >= 0 && now[i].valid()) builder.set_twin(now[i], static_cast<uint32_t>(twin));
+    }
+    Graph out = std::move(builder).take();
+    auto moved = [&](NodeId id) {
+        DYNO_CHECK(now[id.index].valid(), "a node in use was dropped");
+        return now[id.index];
+    };
+    for (const Input& input : graph.inputs) out.inputs.push_back({moved(input.node), input.strides});
+    for (const ScalarInput& scalar : graph.scalars) out.scalars.push_back({moved(scalar.node)});
+    for (const Output& output : graph.outputs) out.outputs.push_back({moved(output.node), output.strides});
+    for (size_t k = 0; k < graph.externs.size(); ++k)
+        for (NodeId use : graph.externs[k].uses)
+            if (now[use.index].valid()) out.externs[k].uses.push_back(now[use.index]);
+    out.notes.insert(out.notes.begin(), graph.notes.begin(), graph.notes.end());
+    return out;
+}
+
+std::vector<bool> used_nodes(const Graph& graph) {
+    std::vector<bool> used(graph.nodes.size());
+    for (const Input& input : graph.inputs) used[input.node.index] = true;
+    for (const ScalarInput& scalar : graph.scalars) used[scalar.node.index] = true;
+    for (const Output& output : graph.outputs) used[output.node.index] = true;
+    for (size_t i = graph.nodes.size(); i-- > 0;) {
+        const Node& node = graph.nodes[i];
+        // An eager call may have effects and may raise: it runs whether its value is used or not.
+        if (node.op == Op::extern_call) used[i] = true;
+        if (!used[i]) continue;
+        for (NodeId operand : node.operands) used[operand.index] = true;
+        if (node.twin >= 0)
+            for (NodeId use : graph.externs[node.twin].uses) used[use.index] = true;
+    }
+    return used;
+}
+
+std::vector<bool> object_nodes(const Graph& graph) {
+    std::vector<bool> object(graph.nodes.size());
+    for (const Output& output : graph.outputs) object[output.node.index] = true;
+    for (const Extern& call : graph.externs)
+        for (NodeId use : call.uses) object[use.index] = true;
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+        if (graph.nodes[i].op == Op::extern_call || graph.nodes[i].op == Op::extern_result || graph.nodes[i].twin >= 0) object[i] = true;
+    return object;
+}
+
+} // namespace dyno::graph
