@@ -46,6 +46,15 @@ struct CodeRecord;
 Slot& slot_of(const capture::SegmentKey& key);
 /// The slot of a key, or null.
 Slot* find(const capture::SegmentKey& key);
+/// Puts the entry that just hit before the others of its slot.
+void move_first(Slot& slot, const Entry& entry);
+/// Adds an entry as the newest of its slot; at most `most_entries` stay, the oldest leave. Counters are not touched.
+void install(const std::shared_ptr<Entry>& entry);
+constexpr size_t most_entries = 16;
+/// Forgets entries of a slot whose stale flag is up. Returns the number.
+size_t sweep(Slot& slot);
+/// GC support: visits what the plans of a code object hold.
+int traverse(PyCodeObject* code, visitproc visit, void* arg);
 /// All slots of a code object, for reports and reset: (key, slot).
 std::vector<std::pair<capture::SegmentKey, Slot*>> slots_of_code(PyCodeObject* code);
 /// Every code object with entries, borrowed.
@@ -56,8 +65,9 @@ size_t reset(PyCodeObject* code);
 uint64_t shape_of(PyObject* const* slots, uint32_t locals, uint32_t depth);
 
 Counters& counters();
-/// Registers a hit's time; returns true when the entry turned out slower than eager (medians differ by more than 5 % and
-/// 2 us over the first 16 hits) and was dropped.
+/// Registers a hit and its time: moves entry.hits and counters().hits. Returns true when the entry turned out slower than eager (medians
+/// differ by more than 5 % and 2 us over the first 16 hits) and was dropped: counters().dropped moves and the plan is let go.
+/// entry.eager_ns 0 means unknown: then nothing is dropped.
 bool note_hit(Entry& entry, float nanoseconds);
 
 } // namespace dyno::cache

@@ -17,6 +17,10 @@ struct Inputs {
     PyObject* builtins;
 };
 
+/// Values of Outcome::guard that are no index: no guard names what is missing; the ambient word differs; something the plan relies on died or
+/// was declared stale.
+constexpr uint32_t missing_value = 0xfffffffd, ambient_differs = 0xfffffffe, retired = 0xffffffff;
+
 struct Outcome {
     enum Kind : uint8_t { committed, guard_failed, compute_failed } kind;
     PyObject* result = nullptr;                  // committed with exit returns: a new reference
@@ -27,10 +31,21 @@ struct Outcome {
 
 class LaunchPlan; // opaque: plan.cpp
 
-/// Joins a segment with its compiled product. GIL held. Takes over both.
+/// Joins a segment with its compiled product. GIL held. Takes over both. ValueRef::node and Outcome::node mean nodes of segment.graph if that
+/// was kept, else of product.graph; inputs, scalars, outputs and externs tie the two graphs together. Anchors are let go: from here on they are
+/// kept weakly where they can die. A segment with an anchor that can neither be watched nor kept gets its stale flag set.
 std::shared_ptr<LaunchPlan> build(capture::Segment&& segment, CompileProduct&& product);
 /// One replay. GIL held on entry and exit; never leaves an exception set. On compute_failed nothing happened.
+/// The caller keeps `plan` alive; user code may run after the commit, when old values are released.
 Outcome run(LaunchPlan& plan, const Inputs& inputs);
+/// The same, and between compute and commit every output is compared with the eager calls (twins) that recording kept: a difference
+/// is told in `mismatch` and ends as compute_failed. Outputs without twins are not compared.
+struct Checked {
+    Outcome outcome;
+    std::string mismatch;
+    uint32_t compared = 0; // outputs that were compared
+};
+Checked run_checked(LaunchPlan& plan, const Inputs& inputs);
 /// The segment it was made from (graph moved to product()).
 const capture::Segment& segment_of(const LaunchPlan& plan);
 const CompileProduct& product_of(const LaunchPlan& plan);

@@ -1,0 +1,164 @@
+// The cache in memory: entries by (code, unit, shape), hung on their code object so that they die with it. Everything under the GIL, but the
+// counters.
+#include "compiler/cache/cache.h"
+#include "compiler/cache/code_extra.h"
+#include "compiler/support/check.h"
+#include <algorithm>
+#include <map>
+#include <unordered_set>
+
+namespace dyno::cache {
+
+using capture::SegmentKey;
+
+struct CodeRecord {
+    PyCodeObject* code;
+    std::map<std::pair<int, uint64_t>, Slot> slots; // addresses stay when slots are added
+};
+
+namespace {
+
+/// Every code object with a record; a record takes itself out when its code object dies.
+std::unordered_set<CodeRecord*>& records() {
+    static std::unordered_set<CodeRecord*> all;
+    return all;
+}
+
+/// The code object is dying. Plans are dropped here: that may run user code, as any deallocation may.
+void free_record(void* data) {
+    if (!data) return;
+    auto* record = static_cast<CodeRecord*>(data);
+    records().erase(record);
+    delete record;
+}
+
+CodeRecord* record_of(PyCodeObject* code) { return static_cast<CodeRecord*>(code_extra(code)); }
+
+CodeRecord& record_made(PyCodeObject* code) {
+    if (CodeRecord* known = record_of(code)) return *known;
+    auto made = std::make_unique<CodeRecord>(CodeRecord{code, {}});
+    DYNO_CHECK(set_code_extra(code, made.get(), free_record), "an extra slot on code objects");
+    records().insert(made.get());
+    return *made.release(); // the code object owns it
+}
+
+float median(const std::array<float, 16>& times) {
+    std::array<float, 16> sorted = times;
+    std::nth_element(sorted.begin(), sorted.begin() + 8, sorted.end());
+    return sorted[8];
+}
+
+} // namespace
+
+Slot& slot_of(const SegmentKey& key) { return record_made(key.code).slots[{key.unit, key.shape}]; }
+
+Slot* find(const SegmentKey& key) {
+    CodeRecord* record = record_of(key.code);
+    if (!record) return nullptr;
+    const auto at = record->slots.find({key.unit, key.shape});
+    return at == record->slots.end() ? nullptr : &at->second;
+}
+
+void move_first(Slot& slot, const Entry& entry) {
+    const auto at = std::find_if(slot.entries.begin(), slot.entries.end(), [&](const auto& e) { return e.get() == &entry; });
+    if (at != slot.entries.end()) std::rotate(slot.entries.begin(), at, at + 1);
+}
+
+void install(const std::shared_ptr<Entry>& entry) {
+    auto& entries = slot_of(entry->key).entries;
+    entries.insert(entries.begin(), entry);
+    if (entries.size() <= most_entries) return;
+    const auto oldest = std::move(entries.back()); // dies after the list is in order again
+    entries.pop_back();
+}
+
+size_t sweep(Slot& slot) {
+    std::vector<std::shared_ptr<Entry>> gone;
+    auto& entries = slot.entries;
+    for (size_t i = 0; i < entries.size();) {
+        if (entries[i]->stale && entries[i]->stale->load(std::memory_order_acquire)) {
+            gone.push_back(std::move(entries[i]));
+            entries.erase(entries.begin() + static_cast<ptrdiff_t>(i));
+        } else {
+            ++i;
+        }
+    }
+    return gone.size();
+}
+
+std::vector<std::pair<SegmentKey, Slot*>> slots_of_code(PyCodeObject* code) {
+    std::vector<std::pair<SegmentKey, Slot*>> found;
+    if (CodeRecord* record = record_of(code))
+        for (auto& [place, slot] : record->slots) found.push_back({SegmentKey{code, place.first, place.second}, &slot});
+    return found;
+}
+
+std::vector<PyCodeObject*> known_codes() {
+    std::vector<PyCodeObject*> codes;
+    for (const CodeRecord* record : records())
+        if (!record->slots.empty()) codes.push_back(record->code);
+    return codes;
+}
+
+size_t reset(PyCodeObject* code) {
+    // Entries are taken out first and die last: dropping a plan may run user code, which may come here again.
+    std::vector<std::shared_ptr<Entry>> gone;
+    for (CodeRecord* record : records()) {
+        if (code && record->code != code) continue;
+        for (auto& [place, slot] : record->slots) {
+            std::move(slot.entries.begin(), slot.entries.end(), std::back_inserter(gone));
+            const bool compiling = slot.compiling;
+            slot = Slot();
+            slot.compiling = compiling; // the worker still has it
+        }
+    }
+    for (const auto& entry : gone)
+        if (entry->stale) entry->stale->store(true, std::memory_order_release);
+    return gone.size();
+}
+
+uint64_t shape_of(PyObject* const* slots, uint32_t locals, uint32_t depth) {
+    uint64_t hash = 0xcbf29ce484222325ULL ^ depth;
+    uint64_t filled = 0;
+    const uint32_t count = locals + depth;
+    for (uint32_t i = 0; i < count; ++i) {
+        filled = filled << 1 | (slots[i] != nullptr);
+        if (i % 64 != 63 && i + 1 != count) continue;
+        hash = (hash ^ filled) * 0x9e3779b97f4a7c15ULL;
+        hash ^= hash >> 29;
+        filled = 0;
+    }
+    return hash;
+}
+
+Counters& counters() {
+    static Counters totals;
+    return totals;
+}
+
+int traverse(PyCodeObject* code, visitproc visit, void* arg) {
+    if (CodeRecord* record = record_of(code))
+        for (const auto& [place, slot] : record->slots)
+            for (const auto& entry : slot.entries)
+                if (entry->plan)
+                    if (const int stop = replay::traverse(*entry->plan, visit, arg)) return stop;
+    return 0;
+}
+
+bool note_hit(Entry& entry, float nanoseconds) {
+    entry.hits++;
+    counters().hits.fetch_add(1, std::memory_order_relaxed);
+    if (entry.dropped || entry.compiled_count >= entry.compiled_ns.size()) return false;
+    entry.compiled_ns[entry.compiled_count++] = nanoseconds;
+    if (entry.compiled_count < entry.compiled_ns.size() || entry.eager_ns <= 0) return false;
+    const float compiled = median(entry.compiled_ns);
+    if (compiled <= entry.eager_ns * 1.05F || compiled - entry.eager_ns <= 2000.0F) return false;
+    entry.dropped = true;
+    entry.drop_reason = "compiled code took " + std::to_string(static_cast<int>(compiled / 1000)) + " us against " +
+                        std::to_string(static_cast<int>(entry.eager_ns / 1000)) + " us interpreted";
+    entry.plan.reset(); // the caller holds its own while the replay runs
+    counters().dropped.fetch_add(1, std::memory_order_relaxed);
+    return true;
+}
+
+} // namespace dyno::cache

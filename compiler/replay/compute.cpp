@@ -1,0 +1,194 @@
+// The compute phase: kernels and eager calls in the schedule's order. Writes only memory the replay owns; a failure of any kind is ComputeFailed
+// and leaves nothing behind. Without the GIL only launches run.
+#include "compiler/python/array.h"
+#include "compiler/python/tensor.h"
+#include "compiler/python/torch_door.h"
+#include "compiler/replay/interrupt.h"
+#include "compiler/replay/run_state.h"
+#include "compiler/support/check.h"
+#include <cstring>
+#include <optional>
+#include <thread>
+
+namespace dyno::replay {
+
+std::atomic<bool> interrupt_requested{false};
+
+namespace {
+
+constexpr int most_parameters = 32; // of one launch, before the heap is asked
+
+void poll() {
+    if (interrupt_requested.load(std::memory_order_relaxed)) throw ComputeFailed();
+}
+
+int threads_to_use(bool parallel) {
+    if (!parallel) return 1;
+    const int of_torch = python::torch_num_threads();
+    return of_torch > 0 ? of_torch : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+/// The operands of one launch, ready for a thread without the GIL.
+struct Launch {
+    const runtime::Executable* executable;
+    void* const* buffers;
+    const uint64_t* scalars;
+};
+
+/// Resolves what a launch needs: makes the objects it writes.
+void gather(RunState& run, const fusion::KernelStep& step, void** buffers, uint64_t* scalars) {
+    for (size_t i = 0; i < step.buffers.size(); ++i) buffers[i] = run.buffer(step.buffers[i]);
+    for (size_t i = 0; i < step.scalars.size(); ++i) scalars[i] = run.scalar_bits(run.plan.scalar_of_node.at(step.scalars[i].index));
+}
+
+const fusion::KernelStep& kernel_at(const LaunchPlan& plan, uint32_t step) { return std::get<fusion::KernelStep>(plan.product.schedule.steps[step]); }
+
+void run_kernels_holding(RunState& run, const Stretch& stretch) {
+    const int threads = threads_to_use(stretch.parallel);
+    for (uint32_t i = stretch.first; i < stretch.end; ++i) {
+        poll();
+        const fusion::KernelStep& step = kernel_at(run.plan, i);
+        void* few_buffers[most_parameters];
+        uint64_t few_scalars[most_parameters];
+        std::vector<void*> many_buffers;
+        std::vector<uint64_t> many_scalars;
+        void** buffers = few_buffers;
+        uint64_t* scalars = few_scalars;
+        if (step.buffers.size() > most_parameters) many_buffers.resize(step.buffers.size()), buffers = many_buffers.data();
+        if (step.scalars.size() > most_parameters) many_scalars.resize(step.scalars.size()), scalars = many_scalars.data();
+        gather(run, step, buffers, scalars);
+        run.flags |= run.plan.product.executables[step.nest]->launch(buffers, scalars, threads);
+        run.kernels++;
+    }
+}
+
+/// All operands first, then the launches, so that other Python threads go on meanwhile.
+void run_kernels_released(RunState& run, const Stretch& stretch) {
+    size_t buffer_count = 0, scalar_count = 0;
+    for (uint32_t i = stretch.first; i < stretch.end; ++i) {
+        buffer_count += kernel_at(run.plan, i).buffers.size();
+        scalar_count += kernel_at(run.plan, i).scalars.size();
+    }
+    std::vector<void*> buffers(buffer_count);
+    std::vector<uint64_t> scalars(scalar_count);
+    std::vector<Launch> launches;
+    void** next_buffer = buffers.data();
+    uint64_t* next_scalar = scalars.data();
+    for (uint32_t i = stretch.first; i < stretch.end; ++i) {
+        const fusion::KernelStep& step = kernel_at(run.plan, i);
+        gather(run, step, next_buffer, next_scalar);
+        launches.push_back({run.plan.product.executables[step.nest].get(), next_buffer, next_scalar});
+        next_buffer += step.buffers.size();
+        next_scalar += step.scalars.size();
+    }
+    const int threads = threads_to_use(stretch.parallel);
+    bool interrupted = false;
+    Py_BEGIN_ALLOW_THREADS;
+    for (const Launch& launch : launches) {
+        if ((interrupted = interrupt_requested.load(std::memory_order_relaxed))) break;
+        run.flags |= launch.executable->launch(launch.buffers, launch.scalars, threads);
+        run.kernels++;
+    }
+    Py_END_ALLOW_THREADS;
+    run.released = true;
+    if (interrupted) throw ComputeFailed();
+}
+
+/// A size-1 axis may have any stride: no address depends on it. `scale` turns elements into the unit of `strides`.
+bool same_layout(const int64_t* sizes, const int64_t* strides, int ndim, const std::vector<int64_t>& dims, const std::vector<int64_t>& expected, int64_t scale) {
+    if (static_cast<size_t>(ndim) != dims.size()) return false;
+    bool empty = false;
+    for (int i = 0; i < ndim; ++i) {
+        if (sizes[i] != dims[i]) return false;
+        empty = empty || dims[i] == 0;
+    }
+    if (empty || expected.size() != dims.size()) return empty || expected.empty();
+    for (int i = 0; i < ndim; ++i)
+        if (dims[i] != 1 && strides[i] != expected[i] * scale) return false;
+    return true;
+}
+
+/// The recorded layout is what every consumer was compiled for.
+bool as_recorded(PyObject* object, const capture::Outcome& outcome, const graph::Type& type) {
+    if (type.domain == graph::Domain::torch) {
+        python::TensorView view;
+        return python::read_tensor(object, view) && view.dtype == type.dtype &&
+               same_layout(view.sizes, view.strides, view.ndim, type.dims, outcome.strides, 1);
+    }
+    python::ArrayView view;
+    return python::read_array(object, view) && view.dtype == type.dtype &&
+           same_layout(view.shape, view.strides, view.ndim, type.dims, outcome.strides, size_of(type.dtype));
+}
+
+/// Takes over a part of a call's result (borrowed) as the outcome it was recorded as.
+void accept(RunState& run, uint32_t index, PyObject* object) {
+    const capture::Outcome& outcome = run.plan.segment.outcomes[index];
+    if (outcome.type && Py_TYPE(object) != outcome.type) throw ComputeFailed();
+    const uint32_t place = outcome.node.valid() ? run.plan.object_of_original(outcome.node.index) : nowhere;
+    if (place == nowhere) {
+        Py_XSETREF(run.outcomes[index], Py_NewRef(object));
+        return;
+    }
+    const NodeObject& node = run.plan.objects[place];
+    const graph::Type& type = run.plan.product.graph[node.node].type;
+    if (node.numpy_scalar) {
+        alignas(16) unsigned char value[16];
+        if (python::read_numpy_scalar(object, value) != type.dtype) throw ComputeFailed();
+        const auto& buffers = run.plan.product.schedule.buffers;
+        for (uint32_t b = 0; b < buffers.size(); ++b)
+            if (buffers[b].node == node.node && run.plan.arena_offset[b] >= 0) std::memcpy(run.buffer(b), value, static_cast<size_t>(size_of(type.dtype)));
+    } else if (!as_recorded(object, outcome, type)) {
+        throw ComputeFailed();
+    }
+    Py_XSETREF(run.objects[place], Py_NewRef(object));
+    Py_XSETREF(run.outcomes[index], Py_NewRef(object));
+}
+
+void run_extern(RunState& run, const fusion::ExternStep& step) {
+    poll();
+    const capture::ExternTemplate& call = run.plan.segment.externs.at(step.extern_index);
+    PyObject** args = run.arguments.data() + 1; // the place before is the callee's to use
+    for (size_t i = 0; i < call.args.size(); ++i) args[i] = run.value(call.args[i]);
+    const size_t named = call.kwnames ? static_cast<size_t>(PyTuple_GET_SIZE(call.kwnames.get())) : 0;
+    auto result = Owned<>::steal(
+        PyObject_Vectorcall(call.callable.get(), args, (call.args.size() - named) | PY_VECTORCALL_ARGUMENTS_OFFSET, call.kwnames.get()));
+    run.externs++;
+    if (!result) throw ComputeFailed();
+    for (uint32_t index : call.results) {
+        const int item = run.plan.segment.outcomes.at(index).item;
+        PyObject* part = result.get();
+        if (item >= 0) {
+            if (PyTuple_Check(part) && item < PyTuple_GET_SIZE(part)) part = PyTuple_GET_ITEM(part, item);
+            else if (PyList_Check(part) && item < PyList_GET_SIZE(part)) part = PyList_GET_ITEM(part, item);
+            else throw ComputeFailed();
+        }
+        accept(run, index, part);
+    }
+}
+
+/// Floating-point flags that NumPy would have warned or raised about.
+bool errstate_minds(uint32_t flags) {
+    const uint64_t state = python::numpy_errstate();
+    auto minds = [&](uint32_t flag, int shift) { return (flags & flag) && (state >> shift & 7); };
+    return minds(runtime::divide_by_zero, 0) || minds(runtime::overflow, 3) || minds(runtime::underflow, 6) || minds(runtime::invalid, 9);
+}
+
+} // namespace
+
+void compute(RunState& run) {
+    const LaunchPlan& plan = run.plan;
+    std::optional<RaiseNumpyErrors> quiet;
+    if (plan.segment.numpy_externs && plan.extern_count) quiet.emplace();
+    for (const Stretch& stretch : plan.stretches) {
+        if (stretch.first == stretch.end) run_extern(run, std::get<fusion::ExternStep>(plan.product.schedule.steps[stretch.first]));
+        else if (stretch.releases) run_kernels_released(run, stretch);
+        else run_kernels_holding(run, stretch);
+    }
+    poll();
+    // A number nobody used yet would have raised in eager all the same.
+    for (uint32_t i = 0; i < run.scalars.size(); ++i) run.scalar(i);
+    if (run.flags & runtime::integer_zero_division) throw ComputeFailed();
+    if (plan.segment.numpy_flags && run.flags && errstate_minds(run.flags)) throw ComputeFailed();
+}
+
+} // namespace dyno::replay
