@@ -48,7 +48,7 @@ class OutStream(io.TextIOBase):
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if messages.in_forked_child():
-            os.write(self._descriptor, text.encode("utf-8", "replace"))  # the parent process reads the descriptor
+            self._write_in_child(text)
             return len(text)
         parent = messages.parent()
         with self._lock:
@@ -63,8 +63,19 @@ class OutStream(io.TextIOBase):
                 self._send()
         return len(text)
 
+    def _write_in_child(self, text, whole_lines_only=True):
+        """The kernel's process reads the descriptor; lines of several children must not mix."""
+        self._held.append(text)
+        if whole_lines_only and "\n" not in text:
+            return
+        data = memoryview("".join(self._held).encode("utf-8", "replace"))
+        self._held = []
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
     def flush(self):
         if messages.in_forked_child():
+            self._write_in_child("", whole_lines_only=False)
             return
         with self._lock:
             self._send()

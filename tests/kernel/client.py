@@ -6,7 +6,7 @@ Input: the build folder (DYNO_BUILD, or the newest one below build/). Output: ru
 import contextlib
 import os
 import queue
-import sys
+import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,8 +60,6 @@ class Cell:
 
     @property
     def traceback(self):
-        import re
-
         return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(self.of("error")[-1]["traceback"]))
 
 
@@ -71,7 +69,7 @@ class Kernel:
     def __init__(self, folder, environment=None, name="xdyno", spec=None, wait=True):
         self.folder = Path(folder)
         self.log = open(self.folder / "kernel.log", "ab")
-        self.environment = dict(os.environ, IPYTHONDIR=str(self.folder / "ipython"), JUPYTER_RUNTIME_DIR=str(self.folder), **(environment or {}))
+        self.environment = {**os.environ, "IPYTHONDIR": str(self.folder / "ipython"), "JUPYTER_RUNTIME_DIR": str(self.folder), **(environment or {})}
         build = build_folder()
         specs = KernelSpecManager(kernel_dirs=[str(build / "share" / "jupyter" / "kernels")])
         self.manager = KernelManager(kernel_name=name, kernel_spec_manager=specs, connection_file=str(self.folder / "connection.json"))
@@ -169,8 +167,3 @@ class Kernel:
         with contextlib.suppress(Exception):
             self.manager.shutdown_kernel(now=True)
         self.log.close()
-
-
-def python():
-    """The python of the environment under test."""
-    return sys.executable
