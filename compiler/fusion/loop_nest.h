@@ -7,7 +7,8 @@
 // several times, in stages. A nest without row axes is elementwise. Stores of row values happen once a row.
 // Parameters do not overlap, but that a store may have the very access of a load (in place).
 #pragma once
-#include "compiler/graph/graph.h"
+#include "compiler/scalar/scalar_expr.h"
+#include "compiler/support/source_span.h"
 #include <array>
 #include <cstdint>
 #include <string>
@@ -43,17 +44,20 @@ struct Parameter {
     bool written = false; // else read only
 };
 
-/// One value of the body; operands precede it.
+enum class Reduction : uint8_t { sum, prod, amax, amin, argmax, argmin, any, all };
+
+/// One value of the body; operands precede it. Meaning of `op` per dtype: scalar/evaluate.h.
 struct Instruction {
     enum Kind : uint8_t {
         constant, // bits: the value in its dtype's own representation (bf16: 16 bits, b8: 0 or 1, ...)
         scalar,   // which: index into LoopNest::scalars
         index,    // which: index into LoopNest::indices; an affine function of the axes, as an integer of dtype
         load,     // which: index into LoopNest::loads
-        apply,    // op: an elementwise op or cast of ops.def
-        reduce,   // op: a reduction of ops.def over all row axes, in row-major order of these
+        apply,    // op: not a leaf
+        reduce,   // how: over all row axes, in row-major order of these (argmax: position in that order)
     } kind;
-    graph::Op op = graph::Op::count_;
+    scalar::ScalarOp op = scalar::ScalarOp::count_;
+    Reduction how = Reduction::sum;
     DType dtype = DType::none;
     std::array<ValueId, 3> operands{};
     uint8_t arity = 0;

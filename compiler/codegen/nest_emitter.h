@@ -1,0 +1,85 @@
+// Emits the loops of a nest as the phases of CompiledCode. Internal to codegen.
+#pragma once
+#include "compiler/codegen/compiled_code.h"
+#include "compiler/codegen/nest_plan.h"
+#include "compiler/codegen/reducer.h"
+#include "compiler/codegen/vector_emitter.h"
+#include <functional>
+#include <optional>
+
+namespace dyno::codegen {
+
+/// One phase function of a nest under emission.
+class NestEmitter {
+  public:
+    NestEmitter(llvm::Module& module, const fusion::LoopNest& nest, const NestPlan& plan);
+
+    /// Emits all phases into the module and describes them in `code`.
+    void emit(CompiledCode& code);
+
+  private:
+    using Value = llvm::Value;
+    using ValueId = fusion::ValueId;
+    struct Position { // where the emission stands, as values of i64
+        std::vector<Value*> index; // by axis: null outside of its loop; of the vector axis: of the first lane
+        Value* row_linear = nullptr; // row-major position of the point among the row axes, but the vector axis's part in rows mode
+    };
+    struct Accumulator {
+        ValueId id;
+        Reducer reducer;
+        llvm::SmallVector<Value*, 2> vector, single; // allocas
+    };
+
+    enum Argument : unsigned { buffers, scalars, shared, local, begin, end };
+
+    void begin_phase(const std::string& symbol);
+    void end_phase();
+    void flat_phase();
+    void unit_phase();
+    void combine_phase();
+    void unit(Value* row, const std::function<void(VectorEmitter&)>& body);
+    void set_unit_position(VectorEmitter& e, Value* row);
+    std::vector<Accumulator> pass(VectorEmitter& e, uint32_t stage, Value* block);
+    Reducer::State read(const llvm::SmallVector<Value*, 2>& places);
+    void row_loops(VectorEmitter& e, uint32_t stage, Value* block, size_t axis, Value* linear, std::vector<Accumulator>& accumulators);
+    void vector_loop(VectorEmitter& e, uint32_t stage, Value* from, Value* to, std::vector<Accumulator>& accumulators);
+    void element(VectorEmitter& e, uint32_t stage, std::vector<Accumulator>& accumulators, bool single);
+    void store_partials(VectorEmitter& e, Value* number, std::vector<Accumulator>& accumulators);
+    Value* partial(Value* number, size_t which, size_t part);
+    std::vector<Accumulator> accumulators(VectorEmitter& e, uint32_t stage);
+    Reducer::State total(VectorEmitter& e, Accumulator& a);
+    void row_stores(VectorEmitter& e);
+    std::pair<Value*, Value*> range_of(size_t axis, Value* block);
+
+    Value* value(VectorEmitter& e, ValueId id); // computed now if it has not been in this scope
+    Value* compute(VectorEmitter& e, ValueId id);
+    Value* pointer(const fusion::Access& access, DType t);
+    Value* load(VectorEmitter& e, const fusion::Access& access, DType t);
+    void store(VectorEmitter& e, const fusion::Access& access, Value* v);
+    Value* index_value(VectorEmitter& e, const fusion::Affine& at, DType t, bool vector);
+    Value* scalar_argument(uint32_t which);
+    Value* stash_pointer(VectorEmitter& e, ValueId id);
+    void forget(Scope from);
+    void prepare(VectorEmitter& e, uint32_t stage);
+    void loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body);
+    Value* offset_of(const fusion::Affine& at);
+    Value* consecutive(VectorEmitter& e, Value* first, int64_t step); // first, first + step, ...
+    bool is_element(ValueId id) const { return plan_.scope[id] >= Scope::mid; }
+    Value* i64(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
+    Value* alloca_of(llvm::Type* type);
+    int64_t state_bytes() const;
+
+    const fusion::LoopNest& nest_;
+    const NestPlan& plan_;
+    llvm::Module& module_;
+    llvm::IRBuilder<> b_;
+    VectorEmitter wide_, one_;
+    llvm::Function* function_ = nullptr;
+    llvm::BasicBlock* entry_ = nullptr; // allocas and the entry scope's values go before its branch
+    Value* fault_ = nullptr;
+    Position at_;
+    std::vector<Value*> buffer_; // by parameter: its address
+    std::vector<Value*> value_; // by body value: what is known in the present scope
+};
+
+} // namespace dyno::codegen

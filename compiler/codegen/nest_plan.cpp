@@ -1,0 +1,199 @@
+// Decisions of CPU code generation, apart from LLVM so that they can be tested and read alone.
+#include "compiler/codegen/nest_plan.h"
+#include <algorithm>
+
+namespace dyno::codegen {
+using fusion::Axis;
+using fusion::Instruction;
+using fusion::LoopNest;
+using fusion::ValueId;
+using scalar::ScalarOp;
+
+double cost_of(ScalarOp op) {
+    switch (op) {
+    case ScalarOp::div: case ScalarOp::sqrt: case ScalarOp::reciprocal: case ScalarOp::rsqrt: return 0.2;
+    case ScalarOp::exp: case ScalarOp::log: case ScalarOp::tanh: case ScalarOp::erf: case ScalarOp::sigmoid: case ScalarOp::sin: case ScalarOp::cos: return 0.6;
+    case ScalarOp::pow: return 2;
+    case ScalarOp::floor_div: case ScalarOp::remainder: case ScalarOp::fmod: return 3;
+    case ScalarOp::exp2: case ScalarOp::expm1: case ScalarOp::log2: case ScalarOp::log10: case ScalarOp::log1p: case ScalarOp::tan: case ScalarOp::atan:
+    case ScalarOp::asin: case ScalarOp::acos: case ScalarOp::sinh: case ScalarOp::cosh: case ScalarOp::atan2: case ScalarOp::hypot: return 6;
+    default: return 0.03;
+    }
+}
+
+namespace {
+
+bool depends(const fusion::Affine& at, size_t axis) { return at.strides[axis] != 0; }
+
+struct Planner {
+    const LoopNest& nest;
+    NestPlan plan;
+    std::vector<fusion::Level> level;
+
+    const fusion::Affine* leaf(ValueId id) const {
+        const Instruction& i = nest.body[id];
+        return i.kind == Instruction::load ? &nest.loads[i.which].at : i.kind == Instruction::index ? &nest.indices[i.which] : nullptr;
+    }
+
+    void choose_axis() {
+        if (nest.axes.empty()) return;
+        size_t last_row = nest.axes.size();
+        for (size_t k = 0; k < nest.axes.size(); k++)
+            if (nest.axes[k].kind == Axis::row) last_row = k;
+        plan.vector_axis = nest.axes.size() - 1;
+        if (last_row == nest.axes.size()) return;
+        // A very short last axis would leave the lanes empty.
+        if (nest.axes.back().extent < 8 && nest.axes[last_row].extent > nest.axes.back().extent) plan.vector_axis = last_row;
+        plan.mode = nest.axes[plan.vector_axis].kind == Axis::row ? NestPlan::rows : NestPlan::columns;
+    }
+
+    void choose_lanes(const Target& target) {
+        int64_t widest = 1;
+        double cost = 0;
+        bool reduces = false;
+        for (const Instruction& i : nest.body) {
+            const int64_t size = i.dtype == DType::f16 || i.dtype == DType::bf16 ? 4 : size_of(i.dtype);
+            widest = std::max(widest, size);
+            if (i.kind == Instruction::apply) cost += cost_of(i.op);
+            reduces |= i.kind == Instruction::reduce;
+        }
+        const int one = static_cast<int>(target.vector_bits / 8 / widest);
+        plan.lanes = std::max(2, std::min(32, one * (cost > 0.35 || reduces || plan.mode == NestPlan::columns ? 2 : 4)));
+    }
+
+    void scopes() {
+        const bool columns = plan.mode == NestPlan::columns;
+        for (ValueId id = 0; id < nest.body.size(); id++) {
+            const Instruction& i = nest.body[id];
+            bool vector = false;
+            Scope scope = Scope::entry;
+            if (const fusion::Affine* at = leaf(id)) {
+                vector = !nest.axes.empty() && depends(*at, plan.vector_axis);
+                for (size_t k = 0; k < nest.axes.size(); k++) {
+                    if (!depends(*at, k)) continue;
+                    Scope s = Scope::unit;
+                    if (plan.mode == NestPlan::flat) s = k == plan.vector_axis ? Scope::body : Scope::unit;
+                    else if (nest.axes[k].kind == Axis::row) s = columns || k == plan.vector_axis ? Scope::body : Scope::mid;
+                    scope = std::max(scope, s);
+                }
+            } else if (i.kind == Instruction::reduce) {
+                scope = Scope::unit;
+                vector = columns && plan.vector[i.operands[0]];
+            } else {
+                for (int k = 0; k < i.arity; k++) {
+                    scope = std::max(scope, plan.scope[i.operands[k]]);
+                    vector = vector || plan.vector[i.operands[k]];
+                }
+            }
+            plan.scope.push_back(scope);
+            plan.vector.push_back(vector);
+        }
+    }
+
+    bool element(ValueId id) const { return plan.scope[id] >= Scope::mid; }
+
+    /// The element values that stage `s` must have, and what it may take from the stash.
+    void need(uint32_t s, ValueId id, std::vector<bool>& seen, const std::vector<bool>& earlier, const std::vector<double>& cost) {
+        if (seen[id] || !element(id)) return;
+        seen[id] = true;
+        if (earlier[id] && cost[id] > 0.3 && plan.scope[id] == Scope::body && plan.local_bytes >= 0) {
+            plan.reused[s].push_back(id);
+            return;
+        }
+        const Instruction& i = nest.body[id];
+        for (int k = 0; k < i.arity && i.kind != Instruction::reduce; k++) need(s, i.operands[k], seen, earlier, cost);
+        plan.needed[s].push_back(id);
+    }
+
+    void passes() {
+        plan.stage = fusion::stages(nest);
+        plan.stages = 1;
+        for (ValueId id = 0; id < nest.body.size(); id++) {
+            const Instruction& i = nest.body[id];
+            if (i.kind == Instruction::reduce) plan.stages = std::max(plan.stages, plan.stage[id]);
+        }
+        for (const fusion::Store& s : nest.stores)
+            if (element(s.value)) plan.stages = std::max(plan.stages, plan.stage[s.value] + 1);
+        std::vector<double> cost(nest.body.size());
+        for (ValueId id = 0; id < nest.body.size(); id++) {
+            const Instruction& i = nest.body[id];
+            cost[id] = i.kind == Instruction::apply ? cost_of(i.op) : 0.02;
+            for (int k = 0; k < i.arity && i.kind == Instruction::apply; k++) cost[id] += element(i.operands[k]) ? cost[i.operands[k]] : 0;
+        }
+        plan.needed.assign(plan.stages, {});
+        plan.reused.assign(plan.stages, {});
+        plan.stash_offset.assign(nest.body.size(), -1);
+        std::vector<bool> earlier(nest.body.size(), false);
+        for (uint32_t s = 0; s < plan.stages; s++) {
+            std::vector<bool> seen(nest.body.size(), false);
+            for (ValueId id = 0; id < nest.body.size(); id++)
+                if (nest.body[id].kind == Instruction::reduce && plan.stage[id] == s + 1) need(s, nest.body[id].operands[0], seen, earlier, cost);
+            for (const fusion::Store& store : nest.stores)
+                if (plan.stage[store.value] == s) need(s, store.value, seen, earlier, cost);
+            std::sort(plan.needed[s].begin(), plan.needed[s].end());
+            for (ValueId id : plan.needed[s]) earlier[id] = true;
+        }
+        stash();
+    }
+
+    void stash() {
+        const int64_t points = fusion::row_length(nest) * (plan.mode == NestPlan::columns ? plan.lanes : 1);
+        for (const auto& reused : plan.reused)
+            for (ValueId id : reused) {
+                if (plan.stash_offset[id] >= 0) continue;
+                plan.stash_offset[id] = plan.local_bytes;
+                const DType t = nest.body[id].dtype;
+                plan.local_bytes += (points * (t == DType::f16 || t == DType::bf16 ? 4 : size_of(t)) + 63) / 64 * 64;
+            }
+    }
+
+    void choose_split() {
+        bool element_stores = false;
+        for (const fusion::Store& s : nest.stores) element_stores |= element(s.value) && plan.stage[s.value] > 0;
+        if (plan.mode == NestPlan::flat || plan.stages != 1 || element_stores) return;
+        const int64_t count = fusion::row_count(nest), length = fusion::row_length(nest);
+        const int64_t units = plan.mode == NestPlan::columns ? (count + plan.lanes - 1) / plan.lanes : count;
+        if (units >= 64 || count * length < 131072 || length < 64) return;
+        for (size_t k = nest.axes.size(); k-- > 0;)
+            if (nest.axes[k].kind == Axis::row) plan.split_axis = k; // ends as the outermost
+        const int64_t extent = nest.axes[plan.split_axis].extent;
+        const int64_t inner = length / extent * (plan.mode == NestPlan::columns ? plan.lanes : 1);
+        plan.block = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, inner));
+        if (plan.split_axis == plan.vector_axis) plan.block = (plan.block + plan.lanes - 1) / plan.lanes * plan.lanes;
+        plan.blocks = (extent + plan.block - 1) / plan.block;
+        plan.split = plan.blocks > 1;
+    }
+
+    void estimate() {
+        double compute = 0, bytes = 0, scale = 4;
+        for (ValueId id = 0; id < nest.body.size(); id++) {
+            const Instruction& i = nest.body[id];
+            if (plan.scope[id] < Scope::mid) continue;
+            if (i.kind == Instruction::apply) compute += cost_of(i.op) * static_cast<double>(std::max<int64_t>(4, size_of(i.dtype))) / scale;
+            if (i.kind == Instruction::load) bytes += static_cast<double>(size_of(i.dtype));
+        }
+        for (const fusion::Store& s : nest.stores)
+            if (element(s.value)) bytes += 2 * static_cast<double>(size_of(nest.body[s.value].dtype));
+        plan.nanoseconds_per_element = compute + 0.02 * bytes * plan.stages + 0.02;
+    }
+};
+
+} // namespace
+
+NestPlan plan_nest(const LoopNest& nest, const Target& target) {
+    Planner p{nest, {}, fusion::levels(nest)};
+    p.choose_axis();
+    p.choose_lanes(target);
+    p.scopes();
+    p.passes();
+    if (p.plan.local_bytes > 512 * 1024) { // too long to keep: later passes compute again
+        p.plan.local_bytes = -1;
+        p.passes();
+        p.plan.local_bytes = 0;
+    }
+    p.choose_split();
+    p.estimate();
+    return p.plan;
+}
+
+} // namespace dyno::codegen

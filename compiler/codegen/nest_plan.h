@@ -1,0 +1,41 @@
+// How a CPU runs a nest: which axis is the vector axis, how many lanes, whether rows are split, what is kept of a row between
+// passes. Depends on the nest and the target's width only, never on level or thread count: so all code of a nest is bit-equal.
+#pragma once
+#include "compiler/codegen/compiled_code.h"
+#include "compiler/fusion/loop_nest.h"
+#include <cstdint>
+#include <vector>
+
+namespace dyno::codegen {
+
+/// Where a body value is computed. Later scopes run more often.
+enum class Scope : uint8_t { entry, unit, mid, body };
+
+struct NestPlan {
+    enum Mode : uint8_t {
+        flat,    // no row axes: units are elements
+        rows,    // the vector axis is the last row axis: units are rows
+        columns, // the vector axis is a parallel axis: units are strips of `lanes` rows, then single rows
+    } mode = flat;
+    int lanes = 8;
+    size_t vector_axis = 0;          // meaningless if the nest has no axis
+    std::vector<Scope> scope;        // by body value
+    std::vector<bool> vector;        // by body value: differs from lane to lane
+    std::vector<uint32_t> stage;     // by body value
+    uint32_t stages = 1;             // passes over a row
+    std::vector<std::vector<fusion::ValueId>> needed; // by stage: the element values it computes, in order
+    std::vector<std::vector<fusion::ValueId>> reused; // by stage: element values it takes from an earlier pass's stash
+    std::vector<int64_t> stash_offset;                // by body value: bytes in local memory, -1 if not kept
+    int64_t local_bytes = 0;
+    bool split = false;              // rows are divided in blocks whose partial results a second phase combines
+    size_t split_axis = 0;
+    int64_t block = 0, blocks = 1;   // extent of a block along split_axis; how many
+    double nanoseconds_per_element = 0; // of one pass over everything
+};
+
+[[nodiscard]] NestPlan plan_nest(const fusion::LoopNest& nest, const Target& target);
+
+/// Estimated nanoseconds of one element of the op, when in cache, for f32.
+[[nodiscard]] double cost_of(scalar::ScalarOp op);
+
+} // namespace dyno::codegen

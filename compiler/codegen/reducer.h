@@ -1,0 +1,34 @@
+// One reduction on LLVM values: its running state, how an element enters, how two states join. Internal to codegen.
+// Sums of narrow floats run in f64, sums of f64 carry their rounding errors along: more accurate than eager's cascades.
+#pragma once
+#include "compiler/codegen/vector_emitter.h"
+
+namespace dyno::codegen {
+
+/// Works on states of any number of lanes: the parts of a state are vectors or scalars of equal length.
+class Reducer {
+  public:
+    using State = llvm::SmallVector<llvm::Value*, 2>;
+
+    Reducer(VectorEmitter& emitter, fusion::Reduction how, DType operand) : e_(emitter), how_(how), type_(operand) {}
+
+    llvm::SmallVector<llvm::Type*, 2> types() const; // of one lane
+    State identity(int lanes) const;
+    /// Takes in a value of the same number of lanes; `index` are the row positions (used by argmax and argmin only).
+    State step(const State& state, llvm::Value* value, llvm::Value* index) const;
+    State merge(const State& a, const State& b) const;
+    /// Joins all lanes, halves first.
+    State across(State state) const;
+    llvm::Value* finish(const State& state) const; // in register form
+    bool positional() const { return how_ == fusion::Reduction::argmax || how_ == fusion::Reduction::argmin; }
+
+  private:
+    bool compensated() const { return how_ == fusion::Reduction::sum && type_ == DType::f64; }
+    bool widened() const { return is_float(type_) && (how_ == fusion::Reduction::sum || how_ == fusion::Reduction::prod) && !compensated(); }
+    llvm::Value* best(llvm::Value* a, llvm::Value* b) const;
+    VectorEmitter& e_;
+    fusion::Reduction how_;
+    DType type_;
+};
+
+} // namespace dyno::codegen

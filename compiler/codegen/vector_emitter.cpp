@@ -1,0 +1,304 @@
+// Elementwise operations that are exact: bit-equal to torch's and NumPy's own loops. Special cases follow these loops
+// (which of two zeros, which of two NaNs), not the IEEE functions of the same name.
+#include "compiler/codegen/vector_emitter.h"
+#include "compiler/support/check.h"
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace dyno::codegen {
+using llvm::Value;
+using scalar::ScalarOp;
+namespace Intrinsic = llvm::Intrinsic;
+
+// --- types and constants
+
+llvm::Type* VectorEmitter::memory_type(DType t) const {
+    switch (t) {
+    case DType::f16: return b.getHalfTy();
+    case DType::bf16: return b.getInt16Ty();
+    case DType::f32: return b.getFloatTy();
+    case DType::f64: return b.getDoubleTy();
+    default: return b.getIntNTy(static_cast<unsigned>(size_of(t) * 8));
+    }
+}
+llvm::Type* VectorEmitter::register_scalar(DType t) const {
+    if (t == DType::b8) return b.getInt1Ty();
+    if (t == DType::f16 || t == DType::bf16) return b.getFloatTy();
+    return memory_type(t);
+}
+llvm::Type* VectorEmitter::widen(llvm::Type* scalar) const {
+    return lanes_ == 1 ? scalar : llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes_));
+}
+llvm::Type* VectorEmitter::register_type(DType t) const { return widen(register_scalar(t)); }
+llvm::Type* VectorEmitter::with_element(llvm::Type* t, llvm::Type* element) const {
+    if (auto* v = llvm::dyn_cast<llvm::FixedVectorType>(t)) return llvm::FixedVectorType::get(element, v->getNumElements());
+    return element;
+}
+llvm::Type* VectorEmitter::integer_like(llvm::Type* t) const { return with_element(t, b.getIntNTy(t->getScalarSizeInBits())); }
+
+Value* VectorEmitter::splat(Value* v) const {
+    if (lanes_ == 1 || v->getType()->isVectorTy()) return v;
+    return b.CreateVectorSplat(static_cast<unsigned>(lanes_), v);
+}
+Value* VectorEmitter::f(Value* like, double x) const { return llvm::ConstantFP::get(like->getType(), x); }
+Value* VectorEmitter::i(Value* like, int64_t x) const { return llvm::ConstantInt::get(like->getType(), static_cast<uint64_t>(x), true); }
+Value* VectorEmitter::fma(Value* x, Value* y, Value* z) { return b.CreateIntrinsic(Intrinsic::fma, {x->getType()}, {x, y, z}); }
+
+static double half_to_double(uint64_t bits) {
+    const int sign = bits >> 15 & 1, exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    double v = exponent == 0 ? std::ldexp(mantissa, -24) : exponent == 31 ? (mantissa ? NAN : INFINITY) : std::ldexp(1024 + mantissa, exponent - 25);
+    return sign ? -v : v;
+}
+Value* VectorEmitter::constant(DType t, uint64_t bits) const {
+    llvm::Type* type = register_scalar(t);
+    switch (t) {
+    case DType::f16: return llvm::ConstantFP::get(type, half_to_double(bits));
+    case DType::bf16: return llvm::ConstantExpr::getBitCast(b.getInt32(static_cast<uint32_t>(bits << 16)), type);
+    case DType::f32: return llvm::ConstantExpr::getBitCast(b.getInt32(static_cast<uint32_t>(bits)), type);
+    case DType::f64: return llvm::ConstantExpr::getBitCast(b.getInt64(bits), type);
+    default: return llvm::ConstantInt::get(type, bits);
+    }
+}
+
+// --- memory and register forms
+
+Value* VectorEmitter::from_memory(Value* v, DType t) {
+    llvm::Type* floats = with_element(v->getType(), b.getFloatTy());
+    if (t == DType::b8) return b.CreateICmpNE(v, i(v, 0));
+    if (t == DType::f16) return b.CreateFPExt(v, floats);
+    if (t == DType::bf16) {
+        Value* wide = b.CreateZExt(v, with_element(v->getType(), b.getInt32Ty()));
+        return b.CreateBitCast(b.CreateShl(wide, i(wide, 16)), floats);
+    }
+    return v;
+}
+Value* VectorEmitter::to_memory(Value* v, DType t) {
+    if (t == DType::b8) return b.CreateZExt(v, with_element(v->getType(), b.getInt8Ty()));
+    if (t == DType::f16) return b.CreateFPTrunc(v, with_element(v->getType(), b.getHalfTy()));
+    if (t == DType::bf16) {
+        Value* bits = b.CreateBitCast(v, integer_like(v->getType()));
+        return b.CreateTrunc(b.CreateLShr(bits, i(bits, 16)), with_element(v->getType(), b.getInt16Ty()));
+    }
+    return v;
+}
+Value* VectorEmitter::round_to(Value* v, DType t) {
+    if (t == DType::f16) return b.CreateFPExt(b.CreateFPTrunc(v, with_element(v->getType(), b.getHalfTy())), v->getType());
+    if (t != DType::bf16) return v;
+    Value* bits = b.CreateBitCast(v, integer_like(v->getType()));
+    Value* odd = b.CreateAnd(b.CreateLShr(bits, i(bits, 16)), i(bits, 1));
+    Value* up = b.CreateAnd(b.CreateAdd(b.CreateAdd(bits, i(bits, 0x7fff)), odd), i(bits, 0xffff0000));
+    Value* nan = b.CreateFCmpUNO(v, v);
+    return b.CreateBitCast(b.CreateSelect(nan, i(bits, 0x7fc00000), up), v->getType());
+}
+
+// --- casts
+
+Value* VectorEmitter::truth(Value* v, DType t) {
+    if (t == DType::b8) return v;
+    return is_float(t) ? b.CreateFCmpUNE(v, f(v, 0)) : b.CreateICmpNE(v, i(v, 0));
+}
+static Value* float_to_int(VectorEmitter& e, Value* v, DType to, llvm::Type* result) {
+    // C compilers convert to the small integers by way of i32, to u32 by way of i64.
+    auto& b = e.b;
+    const auto by = [&](llvm::Type* wide) { return b.CreateFPToSI(v, e.with_element(v->getType(), wide)); };
+    if (to == DType::i64) return by(b.getInt64Ty());
+    if (to == DType::i32) return by(b.getInt32Ty());
+    if (to == DType::u32) return b.CreateTrunc(by(b.getInt64Ty()), result);
+    if (to == DType::u64) {
+        Value* big = b.CreateFCmpOGE(v, e.f(v, 0x1p63));
+        Value* small = b.CreateFPToSI(b.CreateSelect(big, b.CreateFSub(v, e.f(v, 0x1p63)), v), result);
+        return b.CreateSelect(big, b.CreateXor(small, e.i(small, std::numeric_limits<int64_t>::min())), small);
+    }
+    return b.CreateTrunc(by(b.getInt32Ty()), result);
+}
+Value* VectorEmitter::cast(Value* v, DType from, DType to) {
+    if (from == to) return v;
+    llvm::Type* result = with_element(v->getType(), register_scalar(to));
+    if (to == DType::b8) return truth(v, from);
+    if (is_float(to)) {
+        Value* wide = v;
+        if (from == DType::b8 || is_unsigned_int(from)) wide = b.CreateUIToFP(v, result);
+        else if (is_int(from)) wide = b.CreateSIToFP(v, result);
+        else if (from == DType::f64) wide = b.CreateFPTrunc(v, result);
+        else if (to == DType::f64) wide = b.CreateFPExt(v, result);
+        return round_to(wide, to);
+    }
+    if (is_float(from)) return float_to_int(*this, v, to, result);
+    return b.CreateIntCast(v, result, is_signed_int(from));
+}
+
+// --- operations
+
+Value* VectorEmitter::maximum(Value* x, Value* y, bool is_max) {
+    Value* one = b.CreateSelect(is_max ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y), x, y);
+    return b.CreateSelect(b.CreateFCmpUNO(x, x), x, one); // y's own NaN has been taken by the first select
+}
+Value* VectorEmitter::compare(ScalarOp op, DType t, Value* x, Value* y) {
+    const bool floats = is_float(t), sign = is_signed_int(t);
+    using P = llvm::CmpInst;
+    switch (op) {
+    case ScalarOp::eq: return floats ? b.CreateFCmpOEQ(x, y) : b.CreateICmpEQ(x, y);
+    case ScalarOp::ne: return floats ? b.CreateFCmpUNE(x, y) : b.CreateICmpNE(x, y);
+    case ScalarOp::lt: return floats ? b.CreateFCmpOLT(x, y) : b.CreateICmp(sign ? P::ICMP_SLT : P::ICMP_ULT, x, y);
+    case ScalarOp::le: return floats ? b.CreateFCmpOLE(x, y) : b.CreateICmp(sign ? P::ICMP_SLE : P::ICMP_ULE, x, y);
+    case ScalarOp::gt: return floats ? b.CreateFCmpOGT(x, y) : b.CreateICmp(sign ? P::ICMP_SGT : P::ICMP_UGT, x, y);
+    case ScalarOp::ge: return floats ? b.CreateFCmpOGE(x, y) : b.CreateICmp(sign ? P::ICMP_SGE : P::ICMP_UGE, x, y);
+    default: return nullptr;
+    }
+}
+Value* VectorEmitter::float_remainder(Value* x, Value* y) {
+    Value* mod = b.CreateFRem(x, y);
+    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, f(mod, 0)), b.CreateXor(b.CreateFCmpOLT(y, f(y, 0)), b.CreateFCmpOLT(mod, f(mod, 0))));
+    return b.CreateSelect(fix, b.CreateFAdd(mod, y), mod);
+}
+Value* VectorEmitter::float_floor_div(Value* x, Value* y) {
+    Value* zero = f(x, 0);
+    Value* mod = b.CreateFRem(x, y);
+    Value* quotient = b.CreateFDiv(b.CreateFSub(x, mod), y);
+    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, zero), b.CreateXor(b.CreateFCmpOLT(y, zero), b.CreateFCmpOLT(mod, zero)));
+    quotient = b.CreateSelect(fix, b.CreateFSub(quotient, f(x, 1)), quotient);
+    Value* down = unary(Intrinsic::floor, quotient);
+    down = b.CreateSelect(b.CreateFCmpOGT(b.CreateFSub(quotient, down), f(x, 0.5)), b.CreateFAdd(down, f(x, 1)), down);
+    Value* plain = b.CreateFDiv(x, y);
+    Value* result = b.CreateSelect(b.CreateFCmpUNE(quotient, zero), down, copysign(zero, plain));
+    return b.CreateSelect(b.CreateFCmpOEQ(y, zero), plain, result);
+}
+Value* VectorEmitter::float_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
+    Value *x = a[0], *zero = f(x, 0), *one = f(x, 1);
+    switch (op) {
+    case ScalarOp::neg: return b.CreateFNeg(x);
+    case ScalarOp::abs: return unary(Intrinsic::fabs, x);
+    case ScalarOp::sign: {
+        Value* negative = b.CreateSelect(b.CreateFCmpOLT(x, zero), f(x, -1), zero);
+        return b.CreateSelect(b.CreateFCmpOGT(x, zero), one, negative);
+    }
+    case ScalarOp::sqrt: return unary(Intrinsic::sqrt, x);
+    case ScalarOp::rsqrt: return b.CreateFDiv(one, unary(Intrinsic::sqrt, x));
+    case ScalarOp::reciprocal: return b.CreateFDiv(one, x);
+    case ScalarOp::floor: return unary(Intrinsic::floor, x);
+    case ScalarOp::ceil: return unary(Intrinsic::ceil, x);
+    case ScalarOp::round: return unary(Intrinsic::roundeven, x);
+    case ScalarOp::trunc: return unary(Intrinsic::trunc, x);
+    case ScalarOp::relu: return b.CreateSelect(b.CreateFCmpOLT(x, zero), zero, x); // -0 and NaN stay, as in torch
+    case ScalarOp::isnan: return b.CreateFCmpUNO(x, x);
+    case ScalarOp::isinf: return b.CreateFCmpOEQ(unary(Intrinsic::fabs, x), f(x, INFINITY));
+    case ScalarOp::isfinite: {
+        Value* bits = b.CreateBitCast(unary(Intrinsic::fabs, x), integer_like(x->getType()));
+        return b.CreateICmpSLT(bits, i(bits, x->getType()->getScalarSizeInBits() == 32 ? 0x7f800000 : 0x7ff0000000000000));
+    }
+    case ScalarOp::signbit: {
+        Value* bits = b.CreateBitCast(x, integer_like(x->getType()));
+        return b.CreateICmpSLT(bits, i(bits, 0));
+    }
+    case ScalarOp::add: return b.CreateFAdd(x, a[1]);
+    case ScalarOp::sub: return b.CreateFSub(x, a[1]);
+    case ScalarOp::mul: return b.CreateFMul(x, a[1]);
+    case ScalarOp::div: return b.CreateFDiv(x, a[1]);
+    case ScalarOp::floor_div: return float_floor_div(x, a[1]);
+    case ScalarOp::remainder: return float_remainder(x, a[1]);
+    case ScalarOp::fmod: return b.CreateFRem(x, a[1]);
+    case ScalarOp::maximum: return maximum(x, a[1], true);
+    case ScalarOp::minimum: return maximum(x, a[1], false);
+    case ScalarOp::fmax: return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(b.CreateFCmpOLT(x, a[1]), a[1], x));
+    case ScalarOp::fmin: return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(b.CreateFCmpOGT(x, a[1]), a[1], x));
+    case ScalarOp::copysign: return copysign(x, a[1]);
+    case ScalarOp::logical_not: return b.CreateFCmpOEQ(x, zero);
+    case ScalarOp::logical_and: return b.CreateAnd(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));
+    case ScalarOp::logical_or: return b.CreateOr(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));
+    case ScalarOp::logical_xor: return b.CreateXor(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));
+    default: return math(op, a);
+    }
+}
+void VectorEmitter::raise(Value* where, Value* fault) {
+    // Lanes are all real elements (there are no masked ones), so any lane counts.
+    Value* any = where->getType()->isVectorTy() ? b.CreateOrReduce(where) : where;
+    b.CreateStore(b.CreateOr(b.CreateLoad(b.getInt64Ty(), fault), b.CreateZExt(any, b.getInt64Ty())), fault);
+}
+Value* VectorEmitter::int_division(ScalarOp op, DType t, Value* x, Value* y, Value* fault) {
+    const bool sign = is_signed_int(t);
+    Value* zero = b.CreateICmpEQ(y, i(y, 0));
+    raise(zero, fault);
+    if (!sign) {
+        Value* safe = b.CreateSelect(zero, i(y, 1), y);
+        return op == ScalarOp::floor_div || op == ScalarOp::div ? b.CreateUDiv(x, safe) : b.CreateURem(x, safe);
+    }
+    // Division by -1 is negation (and wraps): the hardware instruction would trap on the smallest integer.
+    Value* minus = b.CreateICmpEQ(y, i(y, -1));
+    Value* safe = b.CreateSelect(b.CreateOr(zero, minus), i(y, 1), y);
+    Value* quotient = b.CreateSDiv(x, safe);
+    Value* rest = b.CreateSub(x, b.CreateMul(quotient, safe));
+    if (op == ScalarOp::fmod) return rest; // of -1: x - x*1 = 0
+    Value* differ = b.CreateAnd(b.CreateICmpNE(rest, i(x, 0)), b.CreateICmpSLT(b.CreateXor(rest, safe), i(x, 0)));
+    if (op == ScalarOp::remainder) return b.CreateSelect(differ, b.CreateAdd(rest, safe), rest);
+    quotient = b.CreateSelect(differ, b.CreateSub(quotient, i(x, 1)), quotient);
+    return b.CreateSelect(minus, b.CreateNeg(x), quotient);
+}
+Value* VectorEmitter::shift(ScalarOp op, DType t, Value* x, Value* y) {
+    const int bits = static_cast<int>(size_of(t) * 8);
+    Value* inside = b.CreateICmpULT(y, i(y, bits));
+    Value* amount = b.CreateSelect(inside, y, i(y, 0));
+    if (op == ScalarOp::shift_left) return b.CreateSelect(inside, b.CreateShl(x, amount), i(x, 0));
+    if (is_unsigned_int(t)) return b.CreateSelect(inside, b.CreateLShr(x, amount), i(x, 0));
+    return b.CreateSelect(inside, b.CreateAShr(x, amount), b.CreateAShr(x, i(x, bits - 1)));
+}
+Value* VectorEmitter::int_op(ScalarOp op, DType t, llvm::ArrayRef<Value*> a, Value* fault) {
+    Value *x = a[0], *zero = i(x, 0);
+    const bool sign = is_signed_int(t);
+    const auto pick = [&](llvm::CmpInst::Predicate p) { return b.CreateSelect(b.CreateICmp(p, x, a[1]), x, a[1]); };
+    switch (op) {
+    case ScalarOp::neg: return b.CreateNeg(x);
+    case ScalarOp::abs: return sign ? b.CreateSelect(b.CreateICmpSLT(x, zero), b.CreateNeg(x), x) : x;
+    case ScalarOp::relu: return sign ? b.CreateSelect(b.CreateICmpSLT(x, zero), zero, x) : x;
+    case ScalarOp::sign: {
+        Value* negative = b.CreateSelect(b.CreateICmpSLT(x, zero), i(x, sign ? -1 : 1), zero);
+        return b.CreateSelect(sign ? b.CreateICmpSGT(x, zero) : b.CreateICmpNE(x, zero), i(x, 1), negative);
+    }
+    case ScalarOp::floor: case ScalarOp::ceil: case ScalarOp::round: case ScalarOp::trunc: return x;
+    case ScalarOp::bitwise_not: return b.CreateNot(x);
+    case ScalarOp::signbit: return sign ? b.CreateICmpSLT(x, zero) : b.CreateICmpNE(zero, zero);
+    case ScalarOp::isnan: case ScalarOp::isinf: return b.CreateICmpNE(zero, zero);
+    case ScalarOp::isfinite: return b.CreateICmpEQ(zero, zero);
+    case ScalarOp::logical_not: return b.CreateICmpEQ(x, zero);
+    case ScalarOp::logical_and: return b.CreateAnd(truth(x, t), truth(a[1], t));
+    case ScalarOp::logical_or: return b.CreateOr(truth(x, t), truth(a[1], t));
+    case ScalarOp::logical_xor: return b.CreateXor(truth(x, t), truth(a[1], t));
+    case ScalarOp::add: return b.CreateAdd(x, a[1]);
+    case ScalarOp::sub: return b.CreateSub(x, a[1]);
+    case ScalarOp::mul: return b.CreateMul(x, a[1]);
+    case ScalarOp::bitwise_and: return b.CreateAnd(x, a[1]);
+    case ScalarOp::bitwise_or: return b.CreateOr(x, a[1]);
+    case ScalarOp::bitwise_xor: return b.CreateXor(x, a[1]);
+    case ScalarOp::shift_left: case ScalarOp::shift_right: return shift(op, t, x, a[1]);
+    case ScalarOp::floor_div: case ScalarOp::remainder: case ScalarOp::fmod: return int_division(op, t, x, a[1], fault);
+    case ScalarOp::maximum: case ScalarOp::fmax: return pick(sign ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
+    case ScalarOp::minimum: case ScalarOp::fmin: return pick(sign ? llvm::CmpInst::ICMP_SLT : llvm::CmpInst::ICMP_ULT);
+    default: DYNO_CHECK(false, std::string("an op on integers, not ") + std::string(scalar::info(op).name));
+    }
+}
+Value* VectorEmitter::bool_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
+    Value *x = a[0], *no = i(x, 0);
+    switch (op) {
+    case ScalarOp::logical_not: case ScalarOp::bitwise_not: return b.CreateNot(x);
+    case ScalarOp::logical_and: case ScalarOp::bitwise_and: case ScalarOp::mul: case ScalarOp::minimum: case ScalarOp::fmin: return b.CreateAnd(x, a[1]);
+    case ScalarOp::logical_or: case ScalarOp::bitwise_or: case ScalarOp::add: case ScalarOp::maximum: case ScalarOp::fmax: return b.CreateOr(x, a[1]);
+    case ScalarOp::logical_xor: case ScalarOp::bitwise_xor: return b.CreateXor(x, a[1]);
+    case ScalarOp::abs: case ScalarOp::sign: case ScalarOp::relu: case ScalarOp::floor: case ScalarOp::ceil: case ScalarOp::round: case ScalarOp::trunc: return x;
+    case ScalarOp::isnan: case ScalarOp::isinf: case ScalarOp::signbit: return no;
+    case ScalarOp::isfinite: return b.CreateNot(no);
+    default: DYNO_CHECK(false, std::string("an op on truth values, not ") + std::string(scalar::info(op).name));
+    }
+}
+
+Value* VectorEmitter::apply(ScalarOp op, DType result, DType operand_type, llvm::ArrayRef<Value*> args, Value* fault) {
+    if (op == ScalarOp::cast) return cast(args[0], operand_type, result);
+    if (op == ScalarOp::select) return b.CreateSelect(args[0], args[1], args[2]);
+    if (Value* truth_value = compare(op, operand_type, args[0], args.size() > 1 ? args[1] : args[0])) return truth_value;
+    if (is_float(operand_type)) {
+        Value* v = float_op(op, args);
+        return result == DType::b8 ? v : round_to(v, result);
+    }
+    return operand_type == DType::b8 ? bool_op(op, args) : int_op(op, operand_type, args, fault);
+}
+
+} // namespace dyno::codegen
