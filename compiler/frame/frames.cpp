@@ -69,9 +69,9 @@ PyObject* leave_with_result(Running& a) {
 /// The frames inside a's running call are made and run; what they come to is left for run() to complete or to unwind.
 void finish_inner(Running& a) {
     while (a.decoded->instructions[static_cast<size_t>(a.at)].raw == EXTENDED_ARG) a.at++;
-    const Instruction& i = a.decoded->instructions[static_cast<size_t>(a.at)];
+    const bytecode::Instruction& i = a.decoded->instructions[static_cast<size_t>(a.at)];
     a.next = a.at + i.size;
-    const bool entered = bytecode::python < 313 && i.op == Op::call && a.state->frames[a.index].after == Redirect::identity;
+    const bool entered = bytecode::python < 313 && i.op == bytecode::Op::call && a.state->frames[a.index].after == Redirect::identity;
     set_running(a.frame, units_of(a.code) + (entered ? a.next - 1 : a.at));
     a.pending = run_inner(a);
     if (a.index == 0) delete a.state;
