@@ -52,6 +52,13 @@ NodeId Builder::add_node(Node node) {
     return id;
 }
 
+NodeId Builder::duplicate(NodeId node) {
+    Node again{Op::reshape, type(node), {node}};
+    again.from = graph_[node].from;
+    graph_.nodes.push_back(std::move(again));
+    return NodeId{static_cast<uint32_t>(graph_.nodes.size() - 1)};
+}
+
 NodeId Builder::input(Type type, std::vector<int64_t> strides, SourceSpan from) {
     DYNO_CHECK(strides.size() == type.dims.size(), "one stride per dim");
     NodeId id = add_node({Op::input, std::move(type), {}, {}, 0.0, -1, from});

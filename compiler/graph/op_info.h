@@ -1,6 +1,7 @@
 // The rows of ops.def as data: what every pass asks of an operation without a switch.
 #pragma once
 #include "compiler/graph/graph.h"
+#include "compiler/scalar/scalar_expr.h"
 #include <string_view>
 
 namespace dyno::graph {
@@ -26,5 +27,7 @@ inline bool is_elementwise(Op op) {
     OpKind kind = info(op).kind;
     return kind == OpKind::unary || kind == OpKind::binary || kind == OpKind::ternary || kind == OpKind::cast;
 }
+/// What an elementwise row does per element (where is select); ScalarOp::count_ for other rows.
+scalar::ScalarOp scalar_op_of(Op op);
 
 } // namespace dyno::graph
