@@ -34,11 +34,9 @@ def constants(values):
     return [(type(value).__name__, sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)) for value in values]
 
 
-async def run_code(shell, code, result=None, *, async_=False):
+async def enter(shell, code, result):
     """IPython's contract for ``run_code``: runs one code object, shows what it raises, returns True if it raised."""
     __tracebackhide__ = "__ipython_bottom__"
-    if async_ or shell.user_ns is not shell.user_global_ns:
-        return await type(shell).run_code(shell, code, result, async_=async_)
     hook, sys.excepthook = sys.excepthook, shell.excepthook
     shell.sys_excepthook = hook
     key = content_key(code)
@@ -70,15 +68,31 @@ def note(result, error):
         result.error_in_exec = error
 
 
+def replacement(shell):
+    """A ``run_code`` for this shell. Top-level await and unusual namespaces stay with IPython's own."""
+    own = type(shell).run_code
+    # IPython leaves its own frames out of tracebacks, and tells them by their file; this frame stands in for one of them.
+    stand_in = enter.__code__.replace(co_filename=own.__code__.co_filename, co_firstlineno=own.__code__.co_firstlineno, co_name="run_code")
+    entering = types.FunctionType(stand_in, globals(), "run_code")
+
+    def run_code(code, result=None, *, async_=False):
+        # Not a coroutine function itself: a frame of its own would show in the depth of the stack.
+        if async_ or shell.user_ns is not shell.user_global_ns:
+            return own(shell, code, result, async_=async_)
+        return entering(shell, code, result)
+
+    run_code.made_by_dyno = True
+    return run_code
+
+
 def attach(shell):
     """Replaces this shell's ``run_code``; a second call does nothing. A shell that enters cells through the core itself keeps its own."""
     if getattr(type(shell), "enters_through_dyno", False) or "run_code" in vars(shell):
         return
-    shell.run_code = types.MethodType(run_code, shell)
+    shell.run_code = replacement(shell)
 
 
 def detach(shell):
     """Gives the shell its own ``run_code`` back."""
-    current = vars(shell).get("run_code")
-    if getattr(current, "__func__", None) is run_code:
+    if getattr(vars(shell).get("run_code"), "made_by_dyno", False):
         del shell.run_code
