@@ -9,6 +9,8 @@ import os
 import platform
 import sys
 import time
+from dataclasses import dataclass
+from typing import Callable
 
 import dyno
 from dyno import _backend
@@ -33,49 +35,54 @@ def run(request):
     return Result(report, bench_page.page(report, request.options))
 
 
+@dataclass(frozen=True)
+class Other:
+    """A further contestant: ``make()`` gives its function; ``arrays`` says that tensors are given to it as NumPy arrays."""
+
+    name: str
+    make: Callable
+    arrays: bool = False
+
+
 def other(name, request):
-    """(name, maker of the callable) of one further contestant; raises for a name that is none."""
+    """One further contestant; raises for a name that is none."""
     target = request.target
     if name == "torch":
-        return "torch.compile", lambda: torch_compiled(target)
+        return Other("torch.compile", lambda: torch_compiled(target))
     if name == "numpy":
-        return "numpy", lambda: on_arrays(targets.plain(target.function), target)
+        return Other("numpy", lambda: targets.plain(target.function), arrays=True)
     prefix, colon, function = name.partition(":")
     if colon and prefix != "numpy":
         raise UsageError(f"--vs takes {', '.join(BUILT_IN)}, a function g, or numpy:g, not '{name}'")
     word = function if colon else name
-    callables = [known for known, value in request.shell.user_ns.items() if callable(value) and not known.startswith("_")]
-    if not callable(request.shell.user_ns.get(word)):
+    names = request.shell.user_ns
+    if not callable(names.get(word)):
+        callables = [known for known, value in names.items() if callable(value) and not known.startswith("_")]
         near = similar(word, [*callables, *BUILT_IN])
-        raise UsageError(
-            f"--vs: '{word}' is neither {', '.join(BUILT_IN)} nor a function" + (f". Similar: {', '.join(near)}" if near else "")
-        )
-    chosen = request.shell.user_ns[word]
-    return name, (lambda: on_arrays(chosen, target)) if colon else (lambda: bound(chosen, target))
-
-
-def bound(function, target):
-    """The call without arguments of its own."""
-    args, kwargs = target.args, target.kwargs
-    return lambda: function(*args, **kwargs)
+        hint = f". Similar: {', '.join(near)}" if near else ""
+        raise UsageError(f"--vs: '{word}' is neither {', '.join(BUILT_IN)} nor a function{hint}")
+    chosen = names[word]
+    return Other(name, lambda: chosen, arrays=bool(colon))
 
 
 def torch_compiled(target):
-    """The call by torch.compile. Raises ImportError where there is no torch."""
+    """The function by torch.compile. Raises ImportError where there is no torch."""
     import torch
 
-    return bound(torch.compile(targets.plain(target.function)), target)
+    return torch.compile(targets.plain(target.function))
 
 
-def on_arrays(function, target):
-    """The call with every tensor argument given as a NumPy array on the same memory."""
-    torch = sys.modules.get("torch")
-
-    def array(value):
-        return value.detach().cpu().numpy() if torch is not None and isinstance(value, torch.Tensor) else value
-
-    args, kwargs = [array(value) for value in target.args], {name: array(value) for name, value in target.kwargs.items()}
+def bound(function, args, kwargs, arrays=False):
+    """The call without arguments of its own; with ``arrays``, tensors become NumPy arrays on the same memory."""
+    if arrays:
+        args, kwargs = [array(value) for value in args], {name: array(value) for name, value in kwargs.items()}
     return lambda: function(*args, **kwargs)
+
+
+def array(value):
+    """A tensor as an array; everything else as it is."""
+    torch = sys.modules.get("torch")
+    return value.detach().cpu().numpy() if torch is not None and isinstance(value, torch.Tensor) else value
 
 
 def measured(request, others, seconds):
@@ -84,19 +91,20 @@ def measured(request, others, seconds):
     _backend.core.wait()
     before = ask("explain", target.function, {}, request.shell, target.name)
     plain = targets.plain(target.function)
-    eager = timing.Contestant("interpreted", bound(plain, target), dyno.off)
-    expected = checked_call(eager, plain, target)
+    kept = copies(target.args), dict(zip(target.kwargs, copies(target.kwargs.values())))  # as they were before the first call
+    eager = timing.Contestant("interpreted", bound(plain, target.args, target.kwargs), dyno.off)
+    expected = checked_call(eager, plain, kept)
     contestants, absent, verdicts = [eager], [], {}
     if _backend.reason is None:
-        contestants.append(compiled_contestant(target, before, expected, verdicts))
+        contestants.append(compiled_contestant(target, before, expected, kept, verdicts))
     else:
         absent.append({"name": "compiled", "reason": _backend.reason})
-    for name, make in others:
+    for row in others:
         try:
-            contestants.append(other_contestant(name, make, expected, verdicts))
+            contestants.append(other_contestant(row, target, expected, kept, verdicts))
         except Exception as error:  # another contestant's failure is a finding, not the user's error
-            hint = "; give a function that takes arrays: --vs numpy:g" if name == "numpy" else ""
-            absent.append({"name": name, "reason": reason_of(error).splitlines()[0] + hint})
+            hint = "; give a function that takes arrays: --vs numpy:g" if row.name == "numpy" else ""
+            absent.append({"name": row.name, "reason": reason_of(error).splitlines()[0] + hint})
     hits = total_hits()
     timing.measure(contestants, seconds)
     hits = total_hits() - hits
@@ -109,13 +117,14 @@ def total_hits():
     return json.loads(_backend.core.stats())["hits"]
 
 
-def checked_call(contestant, function, target):
-    """The result of one call on copies of the arguments, with the random generators put back after it."""
-    args, kwargs = copies(target.args), dict(zip(target.kwargs, copies(target.kwargs.values())))
+def checked_call(contestant, function, kept, arrays=False):
+    """The result of one call on copies of the arguments, with the random generators put back after it. Times the first call."""
+    args, kwargs = copies(kept[0]), dict(zip(kept[1], copies(kept[1].values())))
+    call = bound(function, args, kwargs, arrays)
     with contestant.inside(), same_randomness():
         contestant.runs += 1
         start = time.perf_counter()
-        result = function(*args, **kwargs)
+        result = call()
         timing.synchronise()
         if contestant.first_call is None and contestant.inside is dyno.off:
             contestant.first_call = time.perf_counter() - start
@@ -158,28 +167,25 @@ class same_randomness:
         return False
 
 
-def compiled_contestant(target, before, expected, verdicts):
+def compiled_contestant(target, before, expected, kept, verdicts):
     """The compiled contestant: first call timed if there was none before, then warmed until the compiler has settled."""
     function = _backend.core.compile(target.function, False, None)
-    contestant = timing.Contestant("compiled", bound(function, target))
+    contestant = timing.Contestant("compiled", bound(function, target.args, target.kwargs))
     if before["function"]["state"] == "not_called":
         contestant.first_call = timing.sample(contestant, 1)
-    start = time.perf_counter()
     _backend.core.wait()
-    contestant.waited = time.perf_counter() - start
     timing.warm_up(contestant, WARMUP_CALLS, WARMUP_SECONDS)
     _backend.core.wait()
-    verdicts["compiled"] = agreement.compare(expected, checked_call(contestant, function, target))
+    verdicts["compiled"] = agreement.compare(expected, checked_call(contestant, function, kept))
     return contestant
 
 
-def other_contestant(name, make, expected, verdicts):
+def other_contestant(row, target, expected, kept, verdicts):
     """Another contestant, run where dyno is off; its first call is timed."""
-    contestant = timing.Contestant(name, make(), dyno.off)
-    contestant.first_call = timing.sample(contestant, 1)
-    with contestant.inside(), same_randomness():
-        contestant.runs += 1
-        verdicts[name] = agreement.compare(expected, contestant.call())
+    with dyno.off():
+        function = row.make()
+    contestant = timing.Contestant(row.name, bound(function, target.args, target.kwargs, row.arrays), dyno.off)
+    verdicts[row.name] = agreement.compare(expected, checked_call(contestant, function, kept, row.arrays))
     timing.warm_up(contestant, 3, WARMUP_SECONDS)
     return contestant
 

@@ -18,7 +18,8 @@ def quoted(words):
     """One label as a DOT string: no quote, backslash or line break of the user's can end it."""
     words = words if len(words) <= LONGEST_LABEL else words[: LONGEST_LABEL - 1] + "…"
     clean = "".join(character if character.isprintable() else " " for character in words)
-    return '"' + clean.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    # Graphviz reads character entities, so the ampersand is one too.
+    return '"' + clean.replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def label(*lines):
