@@ -4,6 +4,7 @@ Suites are GoogleTest binaries of the build folder and the folders of tests/ tha
 lanes, one for each core; a suite's output goes to a log and is shown when it fails. tests/python runs plainly and a
 third of it, turning by commit, under each debug mode. A suite that crashes or passes its time limit counts as a failure.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -75,8 +76,11 @@ def pytest_suite(folder: str, mode: str = "", third: int = 0) -> Suite:
     environment = {}
     if mode:
         command += ["-p", "third"]
-        environment = {"DYNO_THIRD": str(third), "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "tools"), os.environ.get("PYTHONPATH")])),
-                       mode.split("=")[0]: mode.split("=")[1]}
+        environment = {
+            "DYNO_THIRD": str(third),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "tools"), os.environ.get("PYTHONPATH")])),
+            mode.split("=")[0]: mode.split("=")[1],
+        }
     return Suite(f"{folder} {mode}".strip(), command, LIMITS.get(folder, DEFAULT_LIMIT), environment)
 
 
@@ -93,7 +97,9 @@ def all_suites(build: pathlib.Path) -> list[Suite]:
     if "tests/python" in folders:
         turn = commit_number()
         suites += [pytest_suite("tests/python", mode, (turn + i) % 3) for i, mode in enumerate(MODES)]
-    suites += [Suite(binary.name, [str(binary)]) for binary in sorted(build.glob("test_*")) if os.access(binary, os.X_OK) and binary.is_file()]
+    suites += [
+        Suite(binary.name, [str(binary)]) for binary in sorted(build.glob("test_*")) if os.access(binary, os.X_OK) and binary.is_file()
+    ]
     return suites + [pytest_suite(folder) for folder in folders if folder not in first]
 
 
@@ -105,8 +111,15 @@ def run_suite(suite: Suite, results: pathlib.Path) -> tuple[Count, str, str]:
     option = f"--junitxml={report}" if "pytest" in suite.command else f"--gtest_output=xml:{report}"
     timed_out = False
     with open(log, "w") as output:
-        process = subprocess.Popen([*suite.command, option], cwd=ROOT, env={**os.environ, **suite.environment}, stdin=subprocess.DEVNULL,
-                                   stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            [*suite.command, option],
+            cwd=ROOT,
+            env={**os.environ, **suite.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             status = process.wait(suite.limit)
         except subprocess.TimeoutExpired:
@@ -133,8 +146,11 @@ def run_all(suites: list[Suite], lanes: int, results: pathlib.Path) -> Count:
             count, words, tail = run_suite(suite, results)
             with lock:
                 total.__iadd__(count)
-                print(f"{suite.name}: {count.passed} passed, {count.failed} failed, {count.skipped} skipped "
-                      f"in {time.monotonic() - start:.0f} s{'; ' + words if words else ''}", flush=True)
+                print(
+                    f"{suite.name}: {count.passed} passed, {count.failed} failed, {count.skipped} skipped "
+                    f"in {time.monotonic() - start:.0f} s{'; ' + words if words else ''}",
+                    flush=True,
+                )
                 if count.failed:
                     print("\n".join("    " + line for line in tail.splitlines()), flush=True)
 

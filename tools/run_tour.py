@@ -3,6 +3,7 @@
 The last line is `tour: cells=N failed=N captured=N kernels=N breaks=N`: code cells executed, cells that raised (and
 were not tagged to), functions and cells with a hit, kernels made and graph breaks, the last three asked of the kernel.
 """
+
 from __future__ import annotations
 
 import ast
@@ -79,7 +80,9 @@ def main() -> int:
     if name is None:
         return fail(f'no kernelspec "{DISPLAY_NAME}" is installed; run `make setup`.')
     notebook = nbformat.read(TOUR, 4)
-    client = NotebookClient(notebook, timeout=CELL_LIMIT, kernel_name=name, allow_errors=True, resources={"metadata": {"path": str(TOUR.parent)}})
+    client = NotebookClient(
+        notebook, timeout=CELL_LIMIT, kernel_name=name, allow_errors=True, resources={"metadata": {"path": str(TOUR.parent)}}
+    )
     start, count, bad = time.monotonic(), 0, 0
     with client.setup_kernel():
         for index, cell in enumerate(notebook.cells):

@@ -3,6 +3,7 @@
 The debug modes make every test several times slower, so a run takes a third of them under each mode; which third
 turns with the commit, and three commits in a row cover all.
 """
+
 from __future__ import annotations
 
 import os

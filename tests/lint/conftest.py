@@ -1,4 +1,5 @@
 """Lets the tests of this folder import each other's helpers, whatever folder pytest is started in."""
+
 import pathlib
 import sys
 

@@ -1,4 +1,5 @@
 """Headers guard themselves, files say what they are for, and nothing names the machine it was written on."""
+
 from __future__ import annotations
 
 import re
@@ -8,7 +9,9 @@ import tree
 
 # Folders of one person's machine, and hosts that only an installer should know. Written so that this file passes itself.
 PLACES = re.compile(r"(?<![\w.$}/-])/(?:w[o]rk|r[o]ot|h[o]me/\w+|Us[e]rs/\w+|o[p]t/(?:wheels|pypi))(?:/|\b)")
-HOSTS = re.compile(r"\b(?:py[p]i\.org|files\.python[h]osted\.org|deb\.d[e]bian\.org|registry\.npm[j]s\.org|download\.py[t]orch\.org|proxy\.g[o]lang\.org)\b")
+HOSTS = re.compile(
+    r"\b(?:py[p]i\.org|files\.python[h]osted\.org|deb\.d[e]bian\.org|registry\.npm[j]s\.org|download\.py[t]orch\.org|proxy\.g[o]lang\.org)\b"
+)
 BINARY = (".png", ".jpg", ".ico", ".gz", ".so", ".whl")
 
 

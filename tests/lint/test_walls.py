@@ -1,4 +1,5 @@
 """The arrow and its walls: which folder may include what (the table of docs/architecture.md, "The arrow")."""
+
 from __future__ import annotations
 
 import re
@@ -32,9 +33,21 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
 }
 # A folder's private words that end a path in its own name, not in compiler/..., count as its own.
 WALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    (r"^(Python\.h|frameobject\.h|internal/pycore\w*\.h|pycore_\w+\.h|structmember\.h|numpy/.*|torch/.*|ATen/.*|c10/.*)$", "CPython",
-     ("kernel", "dyno", "compiler/python", "compiler/frame", "compiler/bytecode", "compiler/capture", "compiler/replay", "compiler/cache",
-      "compiler")),
+    (
+        r"^(Python\.h|frameobject\.h|internal/pycore\w*\.h|pycore_\w+\.h|structmember\.h|numpy/.*|torch/.*|ATen/.*|c10/.*)$",
+        "CPython",
+        (
+            "kernel",
+            "dyno",
+            "compiler/python",
+            "compiler/frame",
+            "compiler/bytecode",
+            "compiler/capture",
+            "compiler/replay",
+            "compiler/cache",
+            "compiler",
+        ),
+    ),
     (r"^(llvm|llvm-c)/", "LLVM", ("compiler/codegen",)),
     (r"^(cuda|cuda_runtime\w*|nvrtc|nvJitLink)\.h$", "the CUDA driver", ("compiler/runtime/cuda",)),
 )
@@ -78,16 +91,19 @@ def test_walls_hold() -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path, line", [
-    ("compiler/graph/graph.cpp", "#include <Python.h>"),
-    ("compiler/fusion/schedule.cpp", '#include "compiler/python/ref.h"'),
-    ("compiler/support/arena.cpp", '#include "compiler/graph/graph.h"'),
-    ("compiler/runtime/device.cpp", "#include <llvm/IR/Module.h>"),
-    ("compiler/codegen/emit.cpp", '#include "compiler/fusion/schedule.h"'),
-    ("compiler/runtime/cpu.cpp", "#include <cuda.h>"),
-    ("kernel/shell.cpp", '#include "compiler/compiler.h"'),
-    ("compiler/graph/graph.cpp", '#include "graph.h"'),
-])
+@pytest.mark.parametrize(
+    "path, line",
+    [
+        ("compiler/graph/graph.cpp", "#include <Python.h>"),
+        ("compiler/fusion/schedule.cpp", '#include "compiler/python/ref.h"'),
+        ("compiler/support/arena.cpp", '#include "compiler/graph/graph.h"'),
+        ("compiler/runtime/device.cpp", "#include <llvm/IR/Module.h>"),
+        ("compiler/codegen/emit.cpp", '#include "compiler/fusion/schedule.h"'),
+        ("compiler/runtime/cpu.cpp", "#include <cuda.h>"),
+        ("kernel/shell.cpp", '#include "compiler/compiler.h"'),
+        ("compiler/graph/graph.cpp", '#include "graph.h"'),
+    ],
+)
 def test_a_breach_is_found(path: str, line: str) -> None:
     assert len(complaints(path, line)) == 1
 

@@ -2,6 +2,7 @@
 
 Every check of this folder is a pure function from text to complaints, so that a test can plant a fault and see it found.
 """
+
 from __future__ import annotations
 
 import functools

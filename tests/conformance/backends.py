@@ -1,0 +1,174 @@
+"""The backends a runner can put under test, and the one form of counters.
+
+A backend wraps a function into one of the same meaning. After every call of a wrapped function its compile jobs are finished (so that the
+next call of a signature runs compiled code) and the seven totals are read; from how they moved follows whether the case was captured.
+
+Names: `eager`, `dyno`, `torch_compile`, `torch_compile_dynamo`, or `module:function` for any other wrapper (faulty:stale).
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import importlib
+import json
+import os
+import tempfile
+from typing import Any, Callable
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+TOTALS = ("captures", "hits", "graph_breaks", "kernels", "extern_calls", "recompiles", "dropped")
+WHOLE_EXITS = ("returns", "cut")
+
+
+@dataclasses.dataclass
+class Backend:
+    """Something that turns a function into a faster function of the same meaning."""
+
+    name: str
+    compile: Wrap
+    totals: Callable[[], dict[str, float]] = dict
+    reset: Callable[[], Any] = lambda: None
+    wait: Callable[[], Any] = lambda: None
+    report: Callable[[Any], dict[str, Any]] = lambda fn: {}
+    log: list[dict[str, Any]] = dataclasses.field(default_factory=list)  # one entry for each call since begin()
+    wrapped: list[Any] = dataclasses.field(default_factory=list)
+
+    def begin(self) -> None:
+        """Forgets what earlier cases did."""
+        self.reset()
+        self.log.clear()
+        self.wrapped.clear()
+
+    def wrap(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The compiled function, settled and counted after every call."""
+        inner = self.compile(fn)
+        if inner is fn:
+            return fn
+        self.wrapped.append(inner)
+
+        @functools.wraps(fn, updated=())
+        def settled(*args: Any, **kwargs: Any) -> Any:
+            before = (self.totals(), self.exits(inner))
+            try:
+                return inner(*args, **kwargs)
+            finally:
+                self.note(inner, before)
+
+        return settled
+
+    def exits(self, inner: Any) -> dict[str, tuple[int, str]]:
+        """Hits and kind of exit of every entry of a function."""
+        return {
+            str(entry.get("id")): (entry.get("hits", 0), (entry.get("exit") or {}).get("kind", ""))
+            for entry in self.report(inner).get("entries", ())
+        }
+
+    def note(self, inner: Any, before: tuple[dict[str, float], dict[str, tuple[int, str]]]) -> None:
+        moved = change(before[0], self.totals())  # before waiting: what this very call did
+        after = self.exits(inner)
+        passed = [kind for key, (hits, kind) in after.items() if hits > before[1].get(key, (0, ""))[0]]
+        self.log.append({**moved, "exits": passed})
+        self.wait()
+
+    def outcome(self) -> dict[str, Any]:
+        """What a case's record says of its calls: captured, whole, the totals, and why not."""
+        hit = [call for call in self.log[1:] if call.get("hits")]
+        whole = [
+            call
+            for call in hit
+            if "returns" in call["exits"]
+            and set(call["exits"]) <= set(WHOLE_EXITS)
+            and not call.get("graph_breaks")
+            and not call.get("captures")
+            and not call.get("recompiles")
+        ]
+        stats = {name: sum(call.get(name, 0) for call in self.log) for name in TOTALS}
+        reasons = [] if whole else self.reasons()
+        return {"calls": len(self.log), "captured": bool(hit), "whole": bool(whole), "stats": stats, "reasons": reasons}
+
+    def reasons(self) -> list[str]:
+        """In the report's own words why something was interpreted, commonest first."""
+        found: collections.Counter[str] = collections.Counter()
+        for inner in self.wrapped:
+            report = self.report(inner)
+            rows = [*report.get("lines", ()), *report.get("reasons", ()), *((e.get("exit") or {}) for e in report.get("entries", ()))]
+            for row in rows:
+                if text := row.get("reason") or row.get("text") if "hint" in row or "kind" in row else row.get("reason"):
+                    found[str(text)[:160]] += row.get("status") != "fused"
+        return [text for text, count in found.most_common(5) if count]
+
+
+def change(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+    """The totals that moved between two readings, and by how much."""
+    return {key: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
+
+
+def _dyno() -> Backend:
+    import dyno
+    from dyno import _backend
+
+    if _backend.reason is not None:
+        raise SystemExit(f"dyno compiles nothing here: {_backend.reason}")
+
+    def totals() -> dict[str, float]:
+        stats = dyno.stats(wait=False)
+        return {name: stats[name] for name in TOTALS}
+
+    def report(inner: Any) -> dict[str, Any]:
+        return json.loads(_backend.core.report("explain", inner, "{}"))
+
+    return Backend("dyno", dyno.compile, totals, dyno.reset, dyno.wait, report)
+
+
+class TorchBackend(Backend):
+    """torch.compile has no count of hits: a graph that was made counts as captured."""
+
+    def outcome(self) -> dict[str, Any]:
+        stats = {key: sum(call.get(key, 0) for call in self.log) for key in TOTALS}
+        captured = stats["captures"] > 0
+        return {
+            "calls": len(self.log),
+            "captured": captured,
+            "whole": captured and not stats["graph_breaks"],
+            "stats": stats,
+            "reasons": [],
+        }
+
+
+def _torch(name: str, **options: Any) -> Backend:
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(tempfile.gettempdir(), "conformance_inductor"))
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    import torch
+    import torch._dynamo
+    from torch._dynamo.utils import counters
+    from torch._inductor import config, metrics
+
+    config.fallback_random = True  # the same random numbers as eager
+
+    def totals() -> dict[str, float]:
+        return {
+            "captures": counters["stats"]["unique_graphs"],
+            "graph_breaks": sum(counters["graph_break"].values()),
+            "kernels": metrics.generated_kernel_count,
+            "extern_calls": counters["inductor"]["extern_calls"],
+        }
+
+    return TorchBackend(name, lambda fn: torch.compile(fn, **options), totals, torch._dynamo.reset)
+
+
+BUILTIN: dict[str, Callable[[], Backend]] = {
+    "eager": lambda: Backend("eager", lambda fn: fn),
+    "dyno": _dyno,
+    "torch_compile": lambda: _torch("torch_compile"),
+    "torch_compile_dynamo": lambda: _torch("torch_compile_dynamo", backend="eager"),
+}
+
+
+def load(spec: str) -> Backend:
+    """The backend a command line names."""
+    if spec in BUILTIN:
+        return BUILTIN[spec]()
+    module, _, name = spec.partition(":")
+    return Backend(spec, getattr(importlib.import_module(module), name))
