@@ -35,7 +35,7 @@ struct BuildCall {
     Result<NodeId> where();
     NodeId numpy_variant(NodeId result, const std::vector<NodeId>& uses);
     Result<NodeId> cast();
-    Result<NodeId> power(DType compute, const std::vector<int64_t>& dims, NodeId base);
+    NodeId power(DType compute, const std::vector<int64_t>& dims, NodeId base);
     bool keeps_scalar_unrounded(DType compute) const;
     NodeId with_unrounded_scalar(DType compute, const std::vector<int64_t>& dims);
 

@@ -43,13 +43,12 @@ NodeId BuildCall::with_unrounded_scalar(DType compute, const std::vector<int64_t
     return b.cast(result, compute, from);
 }
 
-/// Constant exponents that the libraries do not raise to: the same products, rounded as eager rounds: torch's kernels for f16
+/// An invalid id unless the exponent is such a constant. Constant exponents that the libraries do not raise to: the same products, rounded as eager rounds: torch's kernels for f16
 /// work in f32 and round once, those for bf16 round each product.
-Result<NodeId> BuildCall::power(DType compute, const std::vector<int64_t>& dims, NodeId base) {
+NodeId BuildCall::power(DType compute, const std::vector<int64_t>& dims, NodeId base) {
     double exponent = 0.0;
     bool torch = placed.domain == Domain::torch;
     if (!operands[1].wrapped || !constant_value(1, exponent)) return NodeId{};
-    if (!is_float(compute) && exponent < 0) return refuse("integers to a negative power");
     if (exponent == 0.0) return fitted(b.constant_integer(1, compute, placed.domain, from), compute, dims);
     if (exponent == 1.0) return make(Op::cast, compute, dims, {base});
     if (exponent == 2.0) return make(Op::mul, compute, dims, {base, base});
@@ -94,12 +93,13 @@ Result<NodeId> BuildCall::elementwise() {
         if (op == Op::floor_div && placed.device == DeviceKind::cuda) return refuse("torch multiplies by a reciprocal here");
         return with_unrounded_scalar(rule->compute, *dims);
     }
+    double exponent = 0.0;
+    bool negative = op == Op::pow && operands[1].wrapped && constant_value(1, exponent) && exponent < 0;
+    if (negative && !is_float(rule->compute)) return refuse("integers to a negative power");
     std::vector<NodeId> uses;
     for (const Operand& operand : operands) uses.push_back(fitted(operand.node, rule->compute, *dims));
-    if (op == Op::pow) {
-        Result<NodeId> special = power(rule->compute, *dims, uses[0]);
-        if (!special || special->valid()) return special;
-    }
+    if (op == Op::pow)
+        if (NodeId special = power(rule->compute, *dims, uses[0]); special.valid()) return special;
     return numpy_variant(make(op, rule->result, *dims, uses), uses);
 }
 
