@@ -120,10 +120,11 @@ const char* torch_reason(const uint64_t* words) {
     if ((words[word_function] & 0xFF) != plan.function_enabled) return "torch functions are disabled";
     if (words[word_misc] & misc_anomaly) return "anomaly detection is on";
     if (words[word_misc] & misc_profiler) return "torch's profiler is on";
+    const AmbientPlan::KeySets& idle = words[word_way] == static_cast<uint64_t>(Way::calls) ? plan.idle_by_calls : plan.idle;
     for (int i : {0, 1})
-        if (words[word_included] == plan.included[i] && words[word_excluded] == plan.excluded[i]) return nullptr;
+        if (words[word_included] == idle.included[i] && words[word_excluded] == idle.excluded[i]) return nullptr;
     // Something active; say what, by the bits that each switch was seen to move.
-    const uint64_t moved[2] = {words[word_included] ^ plan.included[0], words[word_excluded] ^ plan.excluded[0]};
+    const uint64_t moved[2] = {words[word_included] ^ idle.included[0], words[word_excluded] ^ idle.excluded[0]};
     auto touches = [&](const uint64_t(&bits)[2]) { return (moved[0] & bits[0]) | (moved[1] & bits[1]); };
     if (touches(plan.transform_bits)) return "a torch.func transform is active";
     if (touches(plan.dispatch_bits)) return "a torch dispatch mode is active";

@@ -38,11 +38,15 @@ struct AmbientPlan {
     uint64_t grad_mask = 0, grad_on = 0;           // within the masked autograd word
     uint64_t inference_mask = 0, inference_on = 0; // the same
     bool hooks = false;                            // the stack of hooks was proved
-    // Key sets of a thread with nothing active, without and with inference mode; and which bits each switch moves.
-    uint64_t included[2] = {}, excluded[2] = {};
-    uint64_t autocast_bits[2] = {}, dispatch_bits[2] = {}, transform_bits[2] = {}; // in included, in excluded
-    uint64_t function_enabled = 0;                                                 // the disabled state when not disabled
-    const char* refused = nullptr;                                                 // why not raw
+    // Key sets of a thread with nothing active, without and with inference mode, in the form each way reads them: torch stores them as
+    // differences from its defaults, which the public calls add.
+    struct KeySets {
+        uint64_t included[2] = {}, excluded[2] = {};
+    } idle, idle_by_calls;
+    // Which bits each switch moves, in included and excluded; as differences, the same for all ways.
+    uint64_t autocast_bits[2] = {}, dispatch_bits[2] = {}, transform_bits[2] = {};
+    uint64_t function_enabled = 0; // the disabled state when not disabled
+    const char* refused = nullptr; // why not raw
 };
 
 extern AmbientPlan ambient_plan;

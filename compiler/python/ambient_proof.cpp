@@ -98,8 +98,8 @@ class Proof {
         base_ = snapshot();
         for (int r : {region_keys, region_autograd, region_function, region_context})
             if (base_.regions[r].empty()) return refuse("a part of torch's state is not readable");
-        plan_.included[0] = base_.regions[region_keys][0];
-        plan_.excluded[0] = base_.regions[region_keys][1];
+        plan_.idle.included[0] = base_.regions[region_keys][0];
+        plan_.idle.excluded[0] = base_.regions[region_keys][1];
         plan_.function_enabled = base_.regions[region_function][0] & 0xFF;
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
             PyObject *on, *off;
@@ -133,8 +133,8 @@ class Proof {
         add_masks(context_, moved.masks[region_context]);
         if (name == "grad") return take_mode(moved, plan_.grad_mask, plan_.grad_on, base_);
         if (name == "inference") {
-            plan_.included[1] = moved.on.regions[region_keys][0];
-            plan_.excluded[1] = moved.on.regions[region_keys][1];
+            plan_.idle.included[1] = moved.on.regions[region_keys][0];
+            plan_.idle.excluded[1] = moved.on.regions[region_keys][1];
             return take_mode(moved, plan_.inference_mask, plan_.inference_on, moved.on);
         }
         if (name == "autocast") return key_bits(plan_.autocast_bits);
@@ -205,21 +205,22 @@ bool have_functions() {
            f.function_disabled && f.default_dtype && f.context && f.deterministic && f.deterministic_warn;
 }
 
-/// Where the proof did not: the key sets of an idle thread, with and without inference mode, in the form the way reads them
-/// (the raw words are stored as differences from the defaults, which the public calls add).
-void learn_key_sets(PyObject* list, AmbientPlan& plan) {
+/// The key sets of an idle thread, with and without inference mode, as a way reads them.
+AmbientPlan::KeySets idle_key_sets(PyObject* list, AmbientPlan::Way way) {
+    AmbientPlan::KeySets sets;
+    ambient_plan.way = way;
     auto read = [&](int which) {
         Ambient now;
-        ambient_plan.way = plan.way;
         read_ambient(now);
-        plan.included[which] = now.words[word_included];
-        plan.excluded[which] = now.words[word_excluded];
+        sets.included[which] = now.words[word_included];
+        sets.excluded[which] = now.words[word_excluded];
     };
     read(0);
     PyObject* inference = PyList_GET_SIZE(list) > 1 ? PyList_GET_ITEM(list, 1) : nullptr; // (name, on, off, required)
-    if (!inference || !turn(PyTuple_GET_ITEM(inference, 1))) return;
+    if (!inference || !turn(PyTuple_GET_ITEM(inference, 1))) return sets;
     read(1);
     turn(PyTuple_GET_ITEM(inference, 2));
+    return sets;
 }
 
 } // namespace
@@ -239,7 +240,8 @@ void prove_ambient() {
                : proved                ? AmbientPlan::Way::raw
                : have_functions()      ? AmbientPlan::Way::functions
                                        : AmbientPlan::Way::calls;
-    if (switches && plan.way != AmbientPlan::Way::raw) learn_key_sets(list.get(), plan);
+    if (switches) plan.idle_by_calls = idle_key_sets(list.get(), AmbientPlan::Way::calls);
+    if (switches && plan.way == AmbientPlan::Way::functions) plan.idle = idle_key_sets(list.get(), plan.way);
     PyErr_Clear();
     const Owned<> closed = Owned<>::steal(generator ? PyObject_CallMethod(generator.get(), "close", nullptr) : nullptr);
     PyErr_Clear();

@@ -6,13 +6,13 @@
 #include "compiler/python/array.h"
 #include "compiler/python/numpy_api.h"
 #include "compiler/python/ref.h"
-#include "compiler/python/versions.h"
 
 namespace dyno::python {
 namespace {
 
 constexpr uint64_t default_mask = 521; // warn for divide, overflow, invalid; ignore underflow
 constexpr uint64_t callback_bit = uint64_t{1} << 32;
+constexpr uint64_t unknown = ~uint64_t{0} >> 24; // not the word of any setting; leaves the bits above 40 alone
 constexpr const char* capsule_name = "numpy.ufunc.extobj";
 
 /// The start of what NumPy 2's capsule points at.
@@ -31,29 +31,38 @@ struct Errstate {
 };
 Errstate errstate;
 
-/// What was read last on this thread; good while no context variable changed.
-struct LastRead {
-    const PyThreadState* thread = nullptr;
-    uint64_t id = 0, version = 0, word = 0;
+/// The capsule seen last, kept so that its address means it. One with a callback is not kept: the callback is the user's.
+struct LastCapsule {
+    PyObject* capsule = nullptr;
+    uint64_t word = 0;
 };
-__attribute__((tls_model("initial-exec"))) thread_local LastRead last_read;
+LastCapsule last_capsule; // under the GIL
+
+uint64_t word_of(PyObject* capsule) {
+    auto object =
+        static_cast<const ErrorObject*>(PyCapsule_IsValid(capsule, capsule_name) ? PyCapsule_GetPointer(capsule, capsule_name) : nullptr);
+    if (!object) return unknown;
+    const bool callback = object->callback && object->callback != Py_None;
+    return static_cast<uint32_t>(object->mask) | (callback ? callback_bit : 0);
+}
 
 uint64_t read_variable() {
     PyObject* value = nullptr;
     if (PyContextVar_Get(errstate.variable, nullptr, &value) < 0 || !value) return PyErr_Clear(), default_mask;
     const Owned<> capsule = Owned<>::steal(value);
-    auto object =
-        static_cast<const ErrorObject*>(PyCapsule_IsValid(value, capsule_name) ? PyCapsule_GetPointer(value, capsule_name) : nullptr);
-    if (!object) return ~uint64_t{0};
-    const bool callback = object->callback && object->callback != Py_None;
-    return static_cast<uint32_t>(object->mask) | (callback ? callback_bit : 0);
+    if (value == last_capsule.capsule) return last_capsule.word;
+    const uint64_t word = word_of(value);
+    if (word & callback_bit) return word;
+    Py_XSETREF(last_capsule.capsule, Py_NewRef(value));
+    last_capsule.word = word;
+    return word;
 }
 
 uint64_t read_thread_dict() {
     PyObject* dict = PyThreadState_GetDict();
     PyObject* list = dict ? PyDict_GetItemWithError(dict, errstate.key) : nullptr; // [buffer size, mask, callback]
     if (!list) return default_mask;
-    if (!PyList_Check(list) || PyList_GET_SIZE(list) != 3) return ~uint64_t{0};
+    if (!PyList_Check(list) || PyList_GET_SIZE(list) != 3) return unknown;
     const auto mask = static_cast<uint32_t>(PyLong_AsUnsignedLongLongMask(PyList_GET_ITEM(list, 1)));
     return mask | (PyList_GET_ITEM(list, 2) != Py_None ? callback_bit : 0);
 }
@@ -64,7 +73,7 @@ uint64_t read_by_calls() {
     static constexpr const char* kinds[] = {"divide", "over", "under", "invalid"};
     const Owned<> dict = Owned<>::steal(PyObject_CallMethod(numpy_state.module, "geterr", nullptr));
     const Owned<> callback = Owned<>::steal(PyObject_CallMethod(numpy_state.module, "geterrcall", nullptr));
-    if (!dict || !callback || !PyDict_Check(dict.get())) return PyErr_Clear(), ~uint64_t{0};
+    if (!dict || !callback || !PyDict_Check(dict.get())) return PyErr_Clear(), unknown;
     uint64_t word = callback.get() == Py_None ? 0 : callback_bit;
     for (int kind = 0; kind < 4; kind++) {
         PyObject* mode = PyDict_GetItemString(dict.get(), kinds[kind]);
@@ -135,15 +144,7 @@ void prove_errstate() {
     errstate.way = Way::calls;
 }
 
-uint64_t numpy_errstate() {
-    if (errstate.way == Way::none) return 0;
-    if (errstate.way == Way::thread_dict) return read_thread_dict(); // no context variable tells of its changes
-    const PyThreadState* thread = PyThreadState_Get();
-    const uint64_t version = context_version(const_cast<PyThreadState*>(thread));
-    LastRead& last = last_read;
-    if (last.thread != thread || last.version != version || last.id != thread->id) last = {thread, thread->id, version, read_now()};
-    return last.word;
-}
+uint64_t numpy_errstate() { return errstate.way == Way::none ? 0 : read_now(); }
 
 uint64_t numpy_default_errstate() { return default_mask; }
 

@@ -132,7 +132,7 @@ bool read_by_calls(PyObject* object, TensorView& out) {
     view.requires_grad = ask.attribute(object, names().requires_grad).get() == Py_True;
     view.has_grad_fn = view.requires_grad && ask.attribute(object, names().grad_fn).get() != Py_None;
     view.inference = ask.method(object, names().is_inference).get() == Py_True;
-    if (ask.failed || (view.requires_grad && is_dual(ask, object))) return false;
+    if (ask.failed || is_dual(ask, object)) return false;
     view.sizes = kept_row(sizes);
     view.strides = kept_row(strides);
     if (!view.sizes || !view.strides) return false;

@@ -131,6 +131,11 @@ bool have_dict_versions() {
 }
 
 uint32_t type_version(PyTypeObject* type) {
+#if DYNO_313
+    // A tag is valid if it is not 0; the flag of earlier versions is not kept up.
+    if (!type->tp_version_tag) PyUnstable_Type_AssignVersionTag(type);
+    return type->tp_version_tag;
+#else
     if (!(type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG)) {
 #if DYNO_312
         PyUnstable_Type_AssignVersionTag(type);
@@ -140,6 +145,7 @@ uint32_t type_version(PyTypeObject* type) {
 #endif
     }
     return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
+#endif
 }
 
 PyObject* instance_dict_if_any(PyObject* obj) {
@@ -201,7 +207,5 @@ uint64_t tracing_state(PyThreadState* thread) {
 #endif
     return state;
 }
-
-uint64_t context_version(PyThreadState* thread) { return thread->context_ver; }
 
 } // namespace dyno::python

@@ -49,7 +49,4 @@ enum TracingBit : uint64_t {
 };
 uint64_t tracing_state(PyThreadState* thread);
 
-/// Changes whenever a context variable may read differently on this thread (ContextVar.set, entering a Context).
-uint64_t context_version(PyThreadState* thread);
-
 } // namespace dyno::python

@@ -28,7 +28,6 @@ PyObject* slot_attribute(PyObject*, PyObject* args) {
 PyObject* dict_if_any(PyObject*, PyObject* object) { return or_missing(instance_dict_if_any(object)); }
 PyObject* is_inline(PyObject*, PyObject* object) { return PyBool_FromLong(has_inline_values(object)); }
 PyObject* tracing(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(tracing_state(PyThreadState_Get())); }
-PyObject* context(PyObject*, PyObject*) { return PyLong_FromUnsignedLongLong(context_version(PyThreadState_Get())); }
 
 /// counts(object): what Owned does to a reference count, step by step, against the start.
 PyObject* counts(PyObject*, PyObject* object) {
@@ -57,7 +56,6 @@ PyMethodDef version_methods[] = {
     {"dict_if_any", dict_if_any, METH_O, nullptr},
     {"is_inline", is_inline, METH_O, nullptr},
     {"tracing", tracing, METH_NOARGS, nullptr},
-    {"context", context, METH_NOARGS, nullptr},
     {"counts", counts, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -59,9 +59,11 @@ def test_the_proof_leaves_no_trace():
 
 
 def test_the_proof_works_under_the_users_settings():
-    for setting in ("torch.set_grad_enabled(False)", "torch.inference_mode().__enter__()", "torch.set_default_device('meta')", "torch.set_default_dtype(torch.float64)",
-                    "torch.autocast('cpu').__enter__()", "torch.use_deterministic_algorithms(True)", "torch.autograd.graph.saved_tensors_hooks(bad, bad).__enter__()",
-                    "torch.set_float32_matmul_precision('medium')", "torch.autograd.set_detect_anomaly(True)"):
+    together = (["torch.set_grad_enabled(False)", "torch.set_default_device('meta')", "torch.set_default_dtype(torch.float64)", "torch.use_deterministic_algorithms(True)",
+                 "torch.autograd.graph.saved_tensors_hooks(bad, bad).__enter__()", "torch.set_float32_matmul_precision('medium')"],
+                ["torch.inference_mode().__enter__()", "torch.autocast('cpu').__enter__()", "torch.autograd.set_detect_anomaly(True)"])
+    for settings in together:
+        setting = "; ".join(settings)
         run(f"""
             import torch, python_door as d
             def bad(x): raise AssertionError("called")
