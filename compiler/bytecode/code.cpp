@@ -181,6 +181,13 @@ int find_return(const std::vector<Instruction>& instructions) {
     return constant;
 }
 
+/// A function that says super() has the cell `__class__` among its free variables.
+bool mentions_class_cell(PyCodeObject* code) {
+    for (int k = code->co_nlocalsplus - code->co_nfreevars; k < code->co_nlocalsplus; k++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_localsplusnames, k), "__class__") == 0) return true;
+    return false;
+}
+
 // ---- the extra slot
 void free_code(void* p) { delete static_cast<Code*>(p); }
 
@@ -242,6 +249,7 @@ Code* decode(PyCodeObject* object) {
     code->handlers = read_handlers(object);
     code->loops = find_loops(code->instructions);
     code->return_unit = find_return(code->instructions);
+    code->uses_super = mentions_class_cell(object);
     code->locals = object->co_nlocalsplus;
     code->max_stack = object->co_stacksize;
     code->slots = code->locals + code->max_stack;

@@ -175,6 +175,7 @@ class Code {
     int max_stack = 0;                     // co_stacksize
     int slots = 0;                         // locals + max_stack
     int return_unit = -1;                  // a return instruction without prefix, -1: the code never returns
+    bool uses_super = false;               // super() without arguments reads slot 0 of its caller's frame
     bool has_loops() const { return !loops.empty(); }
 
     /// The handler that catches what is raised at `unit`, or null.

@@ -64,6 +64,7 @@ int jump_target(const Instruction& i) {
 } // namespace
 
 bool Code::live(int slot, int unit) const {
+    if (slot == 0 && uses_super) return true;
     if (live_.empty()) compute_liveness();
     return live_[static_cast<size_t>(unit) * live_words_ + static_cast<size_t>(slot) / 64] >> (slot % 64) & 1;
 }

@@ -170,7 +170,12 @@ Left run(Running& a) {
             pops = 0;
             goto completed;
         }
-        if (a.raised) goto error;
+        if (a.raised) {
+            if (i->op != Op::for_iter || !PyErr_ExceptionMatches(PyExc_StopIteration)) goto error;
+            a.raised = false; // __next__ was inlined and has no more
+            PyErr_Clear();
+            goto exhausted;
+        }
     }
 
     for (;;) {

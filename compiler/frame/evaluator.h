@@ -75,6 +75,8 @@ class Recorder {
         stop,     // the segment ended before this instruction: every activation of this recorder walks on
     };
     virtual ~Recorder() = default;
+    /// Recording starts on this activation, which nobody announced: a.shadows are empty, its slots show what they hold.
+    virtual void begin(Activation& a) {}
     /// The instruction at a.at comes next; its operands and their shadows are on the stack. Must not change the frame.
     virtual Before before(Activation& a, const bytecode::Instruction& i, Redirect& redirect) = 0;
     /// It succeeded. `result` (borrowed) is the value it will push, null where it pushes none (stores, jumps, FOR_ITER at

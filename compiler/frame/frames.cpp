@@ -103,6 +103,8 @@ PyObject* run_to_end(Running& a) {
         if (a.recorder && !a.shadows) {
             shadows = std::make_unique<ShadowId[]>(static_cast<size_t>(a.decoded->slots));
             a.shadows = shadows.get();
+            call_recorder(*a.session, *a.recorder, [&](Recorder& r) { r.begin(a); });
+            if (!a.recorder) continue;
         }
         switch (a.recorder ? run_recording(a) : run_walking(a)) {
         case Left::on:
