@@ -7,19 +7,7 @@ using fusion::Axis;
 using fusion::Instruction;
 using fusion::LoopNest;
 using fusion::ValueId;
-using scalar::ScalarOp;
-
-double cost_of(ScalarOp op) {
-    switch (op) {
-    case ScalarOp::div: case ScalarOp::sqrt: case ScalarOp::reciprocal: case ScalarOp::rsqrt: return 0.2;
-    case ScalarOp::exp: case ScalarOp::log: case ScalarOp::tanh: case ScalarOp::erf: case ScalarOp::sigmoid: case ScalarOp::sin: case ScalarOp::cos: return 0.6;
-    case ScalarOp::pow: return 2;
-    case ScalarOp::floor_div: case ScalarOp::remainder: case ScalarOp::fmod: return 3;
-    case ScalarOp::exp2: case ScalarOp::expm1: case ScalarOp::log2: case ScalarOp::log10: case ScalarOp::log1p: case ScalarOp::tan: case ScalarOp::atan:
-    case ScalarOp::asin: case ScalarOp::acos: case ScalarOp::sinh: case ScalarOp::cosh: case ScalarOp::atan2: case ScalarOp::hypot: return 6;
-    default: return 0.03;
-    }
-}
+using fusion::cost_of;
 
 namespace {
 

@@ -35,7 +35,4 @@ struct NestPlan {
 
 [[nodiscard]] NestPlan plan_nest(const fusion::LoopNest& nest, const Target& target);
 
-/// Estimated nanoseconds of one element of the op, when in cache, for f32.
-[[nodiscard]] double cost_of(scalar::ScalarOp op);
-
 } // namespace dyno::codegen

@@ -32,8 +32,8 @@ Value* NestEmitter::scalar_argument(uint32_t which) {
     if (t == DType::f64) return b_.CreateLoad(b_.getDoubleTy(), place);
     Value* word = b_.CreateLoad(b_.getInt64Ty(), place);
     if (t == DType::b8) return b_.CreateICmpNE(word, i64(0));
-    DYNO_CHECK(is_int(t), "run-time numbers are f64, integers or truth values");
-    return b_.CreateTrunc(word, one_.register_scalar(t));
+    Value* bits = b_.CreateTrunc(word, b_.getIntNTy(static_cast<unsigned>(size_of(t) * 8)));
+    return is_int(t) ? bits : one_.from_memory(b_.CreateBitCast(bits, one_.memory_type(t)), t);
 }
 
 Value* NestEmitter::offset_of(const fusion::Affine& at) {

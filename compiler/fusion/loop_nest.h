@@ -5,7 +5,7 @@
 // a level: `uniform` (no axis), `row` (parallel axes only, or the result of a reduce) or `element`. A reduce combines an
 // element value over the whole row and gives a row value, which later element values may use: so a row may be passed over
 // several times, in stages. A nest without row axes is elementwise. Stores of row values happen once a row.
-// Parameters do not overlap, but that a store may have the very access of a load (in place).
+// Parameters do not overlap, but that in a nest without row axes a store may have the very access of a load (in place).
 #pragma once
 #include "compiler/scalar/scalar_expr.h"
 #include "compiler/support/source_span.h"
@@ -75,7 +75,7 @@ struct LoopNest {
     std::string name; // for people: the ops, in short
     std::vector<Axis> axes;
     std::vector<Parameter> parameters;
-    std::vector<DType> scalars; // run-time numbers, passed as 64-bit words: f64 bits, int64, or 0/1
+    std::vector<DType> scalars; // run-time numbers, each passed as a 64-bit word: the dtype's own bits in the low end
     std::vector<Access> loads;
     std::vector<Affine> indices;
     std::vector<Instruction> body;
@@ -93,6 +93,10 @@ enum class Level : uint8_t { uniform, row, element };
 [[nodiscard]] std::vector<Level> levels(const LoopNest& nest);
 /// Stage of each body value: the number of reductions on the longest path to it.
 [[nodiscard]] std::vector<uint32_t> stages(const LoopNest& nest);
+
+/// Estimated nanoseconds of one element of the op in cache, for f32, on one thread: what decides about fusing, splitting
+/// and threads.
+[[nodiscard]] double cost_of(scalar::ScalarOp op);
 
 /// The text form. Name-free apart from its first line, so that it also serves as the key of caches.
 [[nodiscard]] std::string to_text(const LoopNest& nest);
