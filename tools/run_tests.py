@@ -72,7 +72,7 @@ def judge(status: int, found: Count | None, timed_out: bool) -> tuple[Count, str
 
 
 def pytest_suite(folder: str, mode: str = "", third: int = 0) -> Suite:
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-ra", folder]
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "--tb=short", "-ra", str(ROOT / folder)]
     environment = {}
     if mode:
         command += ["-p", "third"]
@@ -98,7 +98,9 @@ def all_suites(build: pathlib.Path) -> list[Suite]:
         turn = commit_number()
         suites += [pytest_suite("tests/python", mode, (turn + i) % 3) for i, mode in enumerate(MODES)]
     suites += [
-        Suite(binary.name, [str(binary)]) for binary in sorted(build.glob("test_*")) if os.access(binary, os.X_OK) and binary.is_file()
+        Suite(binary.name, [str(binary)])
+        for binary in sorted(build.resolve().glob("test_*"))
+        if os.access(binary, os.X_OK) and binary.is_file()
     ]
     return suites + [pytest_suite(folder) for folder in folders if folder not in first]
 
@@ -110,10 +112,13 @@ def run_suite(suite: Suite, results: pathlib.Path) -> tuple[Count, str, str]:
     report.unlink(missing_ok=True)
     option = f"--junitxml={report}" if "pytest" in suite.command else f"--gtest_output=xml:{report}"
     timed_out = False
+    # Python suites start in an empty folder: in the root, `import dyno` would find the sources beside it and not the built package.
+    empty = results / "empty"
+    empty.mkdir(exist_ok=True)
     with open(log, "w") as output:
         process = subprocess.Popen(
             [*suite.command, option],
-            cwd=ROOT,
+            cwd=empty if "pytest" in suite.command else ROOT,
             env={**os.environ, **suite.environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -168,7 +173,7 @@ def main() -> int:
     p.add_argument("--only", default="", help="run the suites whose name contains this")
     p.add_argument("--lanes", type=int, default=min(2, os.cpu_count() or 1))
     args = p.parse_args()
-    results = args.build / "test-results"
+    results = args.build.resolve() / "test-results"
     results.mkdir(parents=True, exist_ok=True)
     suites = [suite for suite in all_suites(args.build) if args.only in suite.name]
     print(f"{len(suites)} suites in {args.lanes} lanes; logs in {os.path.relpath(results, ROOT)}", flush=True)
