@@ -108,6 +108,8 @@ def define_vectors():
     vector("wide", torch.tensor([0.0, -0.7, 255.9, -129.0, 70000.0, 2147483648.0, 3e9, -3e9, 1e19, NAN, INF, -INF, 9.3e18], dtype=torch.float64))
     vector("wide32", vectors["wide"].float())
     vector("ties", torch.tensor([1 + 2**-11, 1 + 2**-11 + 2**-40, 65519.0, 65520.0, 1 + 2**-8, 3e38, 1e-8, -6e-8], dtype=torch.float64))
+    vector("classes", torch.tensor([3, 0, 10, -100, 7, 5], dtype=torch.int64))
+    vector("outside", torch.tensor([3, 0, 11, -100, 7, 5], dtype=torch.int64))
     vector("big", torch.tensor([2**24 + 1, 2**53 + 1, 2**60 + 2**36 + 1, -(2**62) - 1, 65520, 16777217], dtype=torch.int64))
 
 
@@ -193,6 +195,17 @@ def compositions():
             answer("torch", call, [f"{name}.a", f"{name}.b", f"{name}.c"], function)
 
 
+def losses():
+    for name in FLOAT_TYPES:
+        for target in ("classes", "outside"):
+            for reduction in ("none", "mean", "sum"):
+                answer(
+                    "torch", f"cross_entropy_{reduction}", [f"{name}.a", target],
+                    lambda x, t, r=reduction: functional.cross_entropy(x[:66].reshape(6, 11), t, reduction=r),
+                )  # fmt: skip
+
+
 define_vectors()
 rows()
+losses()
 compositions()

@@ -63,5 +63,10 @@ enum class LossReduction : uint8_t { none, mean, sum };
 Maybe mse_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {});
 Maybe l1_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {});
 Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {});
+/// nll_loss of log-probabilities [C], [N, C] or [N, C, ...] and class indices without the class axis. An index outside the
+/// classes traps (integer division by zero), so the replay fails before commit and eager raises its own error.
+Maybe nll_loss(Builder& b, NodeId log_probabilities, NodeId target, int64_t ignore_index, LossReduction reduction, SourceSpan from = {});
+/// cross_entropy of logits and class indices: log_softmax, then nll_loss. Weights and smoothing are left to eager.
+Maybe cross_entropy(Builder& b, NodeId logits, NodeId target, int64_t ignore_index, LossReduction reduction, SourceSpan from = {});
 
 } // namespace dyno::graph::compose

@@ -1,4 +1,4 @@
-// Activations and losses of torch.nn.functional. Numbers are constants of the inner dtype, as the kernels hold them.
+// Activations of torch.nn.functional. Numbers are constants of the inner dtype, as the kernels hold them.
 #include "compiler/graph/compose.h"
 #include "compiler/graph/steps.h"
 
@@ -24,17 +24,6 @@ struct Inner : Steps {
     }
     Maybe rounded(NodeId value) { return done(cast(value, dtype)); }
 };
-
-Maybe reduced(Builder& b, Maybe value, LossReduction reduction, SourceSpan from) {
-    if (!value || reduction == LossReduction::none) return value;
-    return reduce(b, reduction == LossReduction::mean ? Op::mean : Op::sum, *value, {}, false, DType::none, 0.0, from);
-}
-
-std::optional<Refusal> not_pair(const Builder& b, NodeId input, NodeId target) {
-    const Type &x = b.type(input), &y = b.type(target);
-    if (!is_float(x.dtype) || x.dtype != y.dtype || x.dims != y.dims || x.domain != Domain::torch) return Refusal{"a loss of values unlike in shape or element type"};
-    return std::nullopt;
-}
 
 } // namespace
 
@@ -95,27 +84,6 @@ Maybe glu(Builder& b, NodeId x, int64_t axis, SourceSpan from) {
     Inner step(b, x, from, "glu");
     NodeId value = step.take(narrow(b, x, at, 0, half, 1, from)), gate = step.take(narrow(b, x, at, half, half, 1, from));
     return step.rounded(step(Op::mul, {step.cast(value, step.inner), step(Op::sigmoid, {step.cast(gate, step.inner)})}));
-}
-
-Maybe mse_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from) {
-    if (auto refusal = not_pair(b, input, target)) return *refusal;
-    Steps step(b, from);
-    NodeId difference = step(Op::sub, {input, target});
-    return reduced(b, step.done(step(Op::mul, {difference, difference})), reduction, from);
-}
-
-Maybe l1_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from) {
-    if (auto refusal = not_pair(b, input, target)) return *refusal;
-    Steps step(b, from);
-    return reduced(b, step.done(step(Op::abs, {step(Op::sub, {input, target})})), reduction, from);
-}
-
-Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from) {
-    if (auto refusal = not_pair(b, input, target)) return *refusal;
-    Steps step(b, from);
-    NodeId rest = step(Op::sub, {step.number(1.0), target});
-    NodeId loss = step(Op::sub, {step(Op::mul, {rest, input}), step.take(logsigmoid(b, input, from))});
-    return reduced(b, step.done(loss), reduction, from);
 }
 
 } // namespace dyno::graph::compose

@@ -68,7 +68,14 @@ Call over_rows(Op op, double number = 0.0, bool drop = true) {
     };
 }
 
+Call cross_entropy(c::LossReduction reduction) {
+    return [=](Arguments& a) { return c::cross_entropy(a.b, a.matrix(0, {6, 11}), a[1], -100, reduction); };
+}
+
 const std::map<std::string, Call> calls = {
+    {"cross_entropy_none", cross_entropy(c::LossReduction::none)},
+    {"cross_entropy_mean", cross_entropy(c::LossReduction::mean)},
+    {"cross_entropy_sum", cross_entropy(c::LossReduction::sum)},
     {"lerp_0.1", [](Arguments& a) { return c::lerp(a.b, a[0], a[1], a.number(0.1)); }},
     {"lerp_0.7", [](Arguments& a) { return c::lerp(a.b, a[0], a[1], a.number(0.7)); }},
     {"lerp", [](Arguments& a) { return c::lerp(a.b, a[0], a[1], a[2]); }},
@@ -121,7 +128,7 @@ const std::map<std::string, Call> calls = {
 /// How far a call's result may be from eager's, in units of the last place of its dtype.
 double tolerance(const std::string& call, DType dtype) {
     static const std::set<std::string> loose = {"exp",  "log",        "tanh", "pow",  "logsigmoid", "mish",    "glu",       "bce",  "softmax", "log_softmax", "layer_norm",
-                                                "gelu", "rms_norm",   "silu", "elu",  "softplus",   "mean",    "var",       "std",  "sum",     "logsumexp",   "gelu_tanh"};
+                                                "gelu", "rms_norm",   "silu", "elu",  "softplus",   "mean",    "var",       "std",  "sum",     "logsumexp",   "gelu_tanh", "cross_entropy_none", "cross_entropy_mean", "cross_entropy_sum"};
     if (call == "sqrt") return 1;
     if (!loose.contains(call)) return 0;
     return dtype == DType::f32 || dtype == DType::f64 ? 16 : 1;
@@ -135,7 +142,7 @@ double unit(DType dtype, double at) {
 
 /// Sums that cancel are compared at the size of what was summed, which is about one here.
 double scale_of(const std::string& call, double at) {
-    static const std::set<std::string> cancels = {"sum", "mean", "layer_norm", "log_softmax", "gelu", "gelu_tanh", "bce"};
+    static const std::set<std::string> cancels = {"sum", "mean", "layer_norm", "log_softmax", "gelu", "gelu_tanh", "bce", "cross_entropy_none", "cross_entropy_mean", "cross_entropy_sum"};
     return cancels.contains(call) ? std::max(1.0, std::fabs(at)) : at;
 }
 
