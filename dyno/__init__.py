@@ -5,7 +5,7 @@ hot, ``dyno.explain(fn)`` tells what happened line by line. In IPython, ``%load_
 """
 
 from dyno._api import compile, explain, graph, guards, install, off, reset, stats, uninstall, wait
-from dyno._backend import core as _chosen, reason as _reason
+from dyno._backend import core as _chosen
 from dyno._config import config
 
 __version__ = "0.1.0"
@@ -16,10 +16,10 @@ GraphBreak = _chosen.GraphBreak
 
 def load_ipython_extension(shell):
     """``%load_ext dyno``: the magics, and the transparent mode for this shell's cells."""
-    from dyno import _cells, magics
+    from dyno import _backend, _cells, magics
 
     install()
-    if _reason is None:
+    if _backend.reason is None:
         _cells.attach(shell)
     magics.attach(shell)
 

@@ -29,7 +29,7 @@ def explain(request, body):
 def compiled(shell, body):
     """The body as at most two code objects: the statements, and the last expression, which is displayed."""
     source = shell.transform_cell("# %%dyno explain\n" + body)
-    name = shell.compile.cache(source, shell.execution_count, raw_code=body)
+    name = shell.compile.cache(source, cell_number(shell), raw_code=body)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=name))
     if not tree.body:
         raise UsageError("%%dyno explain needs a cell body")
@@ -40,6 +40,11 @@ def compiled(shell, body):
     if any(code.co_flags & 0x80 for code in codes):  # a coroutine: the body awaits at top level
         raise UsageError("%%dyno explain cannot run a cell that awaits at top level")
     return codes
+
+
+def cell_number(shell):
+    """The number of the running cell. IPython counts up before the cell runs or after it, by version; its display hook knows."""
+    return getattr(shell.displayhook, "prompt_count", shell.execution_count)
 
 
 def entered(shell, code):

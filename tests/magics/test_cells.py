@@ -4,6 +4,7 @@ import pytest
 
 from dyno import _cells
 
+DEEP = "n = 0\nframe = sys._getframe()\nwhile frame: n += 1; frame = frame.f_back"
 CELLS = {
     "value": "x = 3\nx * 2",
     "print": "print('a')\nprint('b')\n7",
@@ -15,10 +16,10 @@ CELLS = {
     "base": "class Odd(BaseException): pass\nraise Odd('o')",
     "await": "import asyncio\nawait asyncio.sleep(0)\n'after'",
     "async error": "import asyncio\nawait asyncio.sleep(0)\n1 / 0",
-    "depth": "import sys\nn = 0\nframe = sys._getframe()\nwhile frame: n += 1; frame = frame.f_back\nn",
+    "depth": f"import sys\n{DEEP}\nn",
     "caller": "import sys\ncode = sys._getframe(1).f_code\ncode.co_name, code.co_filename",
-    "depth after await": "import asyncio, sys\nawait asyncio.sleep(0)\nn = 0\nframe = sys._getframe()\nwhile frame: n += 1; frame = frame.f_back\nn",
-    "await in depth": "import asyncio, sys\nn = 0\nframe = sys._getframe()\nwhile frame: n += 1; frame = frame.f_back\nn + (await asyncio.sleep(0, 0))",
+    "depth after await": f"import asyncio, sys\nawait asyncio.sleep(0)\n{DEEP}\nn",
+    "await in depth": f"import asyncio, sys\n{DEEP}\nn + (await asyncio.sleep(0, 0))",
     "hook": "import sys\nsys.excepthook.__name__",
     "warning": "import warnings\nwarnings.warn('w', stacklevel=1)",
     "loop": "total = 0\nfor i in range(10):\n    total += i\ntotal",
@@ -86,6 +87,12 @@ def code(source, name="cell"):
 def test_key_is_of_the_content():
     base = _cells.content_key(code("x = 1\ndef f(a): return a in {1, 2, 'q'}"))
     assert _cells.content_key(code("x = 1\ndef f(a): return a in {'q', 2, 1}", "other file")) == base
-    for other in ("x = 2\ndef f(a): return a in {1, 2, 'q'}", "y = 1\ndef f(a): return a in {1, 2, 'q'}", "\nx = 1\ndef f(a): return a in {1, 2, 'q'}",
-                  "x = 1.0\ndef f(a): return a in {1, 2, 'q'}", "x = 1\ndef f(a): return a in {1, 2, 'r'}", "x = True\ndef f(a): return a in {1, 2, 'q'}"):  # fmt: skip
+    for other in (
+        "x = 2\ndef f(a): return a in {1, 2, 'q'}",
+        "y = 1\ndef f(a): return a in {1, 2, 'q'}",
+        "\nx = 1\ndef f(a): return a in {1, 2, 'q'}",
+        "x = 1.0\ndef f(a): return a in {1, 2, 'q'}",
+        "x = True\ndef f(a): return a in {1, 2, 'q'}",
+        "x = 1\ndef f(a): return a in {1, 2, 'r'}",
+    ):
         assert _cells.content_key(code(other)) != base
