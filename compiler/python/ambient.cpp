@@ -73,17 +73,27 @@ uint64_t anomaly_bit() {
 
 uint64_t profiler_bit() { return profiler_enabled() ? misc_profiler : 0; }
 
-void read_raw(uint64_t* words) {
+/// Torch's words by the proved places, given one by one: stored by a read, compared at once by a guard.
+template <class Take>
+inline void take_raw(Take take) {
     const AmbientRegions& at = ambient_regions();
-    words[word_included] = at.keys[0];
-    words[word_excluded] = at.keys[1];
-    words[word_autograd] = load<uint64_t>(at.autograd, plan.autograd.offset) & plan.autograd.mask;
+    take(word_included, at.keys[0]);
+    take(word_excluded, at.keys[1]);
+    take(word_autograd, load<uint64_t>(at.autograd, plan.autograd.offset) & plan.autograd.mask);
     const auto modes =
         static_cast<uint64_t>(load<const char*>(at.function, modes_end) - load<const char*>(at.function, modes_begin)) / mode_bytes;
-    words[word_function] = load<uint8_t>(at.function, 0) | modes << 8 | hooks_bit(at);
+    take(word_function, load<uint8_t>(at.function, 0) | modes << 8 | hooks_bit(at));
     for (int i = 0; i < AmbientPlan::most_context; i++)
-        words[word_context + i] = load<uint64_t>(at.context, plan.context[i].offset) & plan.context[i].mask;
-    words[word_misc] = static_cast<uint8_t>(torch_state.call.default_dtype()) | anomaly_bit() | profiler_bit();
+        take(word_context + i, load<uint64_t>(at.context, plan.context[i].offset) & plan.context[i].mask);
+    take(word_misc, static_cast<uint8_t>(torch_state.call.default_dtype()) | anomaly_bit() | profiler_bit());
+}
+
+/// What is not torch's.
+template <class Take>
+inline void take_rest(Take take) {
+    take(word_numpy, numpy_errstate() ^ floating_control() << 40);
+    take(word_python, tracing_state(PyThreadState_Get()));
+    take(word_way, static_cast<uint64_t>(plan.way));
 }
 
 void read_by_functions(uint64_t* words) {
@@ -172,12 +182,13 @@ bool profiler_enabled() {
 
 void read_ambient(Ambient& ambient) {
     uint64_t* words = ambient.words;
+    auto store = [&](int at, uint64_t word) { words[at] = word; };
     switch (plan.way) {
     case Way::none:
         std::memset(words, 0, word_numpy * sizeof *words);
         break;
     case Way::raw:
-        read_raw(words);
+        take_raw(store);
         break;
     case Way::functions:
         read_by_functions(words);
@@ -186,12 +197,17 @@ void read_ambient(Ambient& ambient) {
         read_by_calls(words);
         break;
     }
-    words[word_numpy] = numpy_errstate() ^ floating_control() << 40;
-    words[word_python] = tracing_state(PyThreadState_Get());
-    words[word_way] = static_cast<uint64_t>(plan.way);
+    take_rest(store);
 }
 
 bool ambient_matches(const Ambient& expected) {
+    if (plan.way == Way::raw) [[likely]] {
+        uint64_t different = 0;
+        auto compare = [&](int at, uint64_t word) { different |= word ^ expected.words[at]; };
+        take_raw(compare);
+        take_rest(compare);
+        return !different;
+    }
     Ambient now;
     read_ambient(now);
     return now == expected;

@@ -10,18 +10,19 @@
 namespace dyno::python {
 
 /// What a plain array says. Pointers are borrowed from the array: valid until it is resized, reshaped in place or dies.
+/// read_array fills every field; none has a default, as in TensorView.
 struct ArrayView {
-    void* data = nullptr;
-    const int64_t* shape = nullptr;
-    const int64_t* strides = nullptr; // in bytes, as NumPy's
-    int ndim = 0;
-    int64_t size = 0; // elements
-    DType dtype = DType::none;
-    bool writeable = false;
-    bool owns_data = false;
-    PyObject* base = nullptr; // borrowed, or null
-    bool c_contiguous = false;
-    bool f_contiguous = false;
+    void* data;
+    const int64_t* shape;
+    const int64_t* strides; // in bytes, as NumPy's
+    int ndim;
+    int64_t size; // elements
+    DType dtype;
+    bool writeable;
+    bool owns_data;
+    PyObject* base; // borrowed, or null
+    bool c_contiguous;
+    bool f_contiguous;
 };
 
 /// What a guard expects of an array. `any_size` (tensor.h) leaves a number open.

@@ -14,22 +14,23 @@ namespace dyno::python {
 enum : uint8_t { device_cpu = 0, device_cuda = 1 };
 
 /// What a plain tensor says. Pointers are borrowed from the tensor: valid until it is resized, rebound (`.data =`, `set_`) or dies.
+/// read_tensor fills every field; none has a default, since clearing the struct would cost more than reading it.
 struct TensorView {
-    void* data = nullptr;             // the first element: storage offset included
-    const int64_t* sizes = nullptr;   // ndim each
-    const int64_t* strides = nullptr; // in elements
-    int ndim = 0;
-    int64_t numel = 0;
-    int64_t storage_offset = 0; // in elements
-    DType dtype = DType::none;
-    uint8_t device_type = device_cpu;
-    int8_t device_index = -1; // -1 on the CPU
-    bool requires_grad = false;
-    bool has_grad_fn = false;
-    uint64_t key_set = 0;
-    void* storage = nullptr; // identity of the storage: equal for views of one another
-    int64_t storage_nbytes = 0;
-    bool inference = false;
+    void* data;             // the first element: storage offset included
+    const int64_t* sizes;   // ndim each
+    const int64_t* strides; // in elements
+    int ndim;
+    int64_t numel;
+    int64_t storage_offset; // in elements
+    DType dtype;
+    uint8_t device_type;
+    int8_t device_index; // -1 on the CPU
+    bool requires_grad;
+    bool has_grad_fn;
+    uint64_t key_set;
+    void* storage; // identity of the storage: equal for views of one another
+    int64_t storage_nbytes;
+    bool inference;
 };
 
 /// The value of a size or stride in TensorFacts that matches every tensor.

@@ -105,8 +105,8 @@ def grad_samples(add):
         q = torch.zeros(n + 1, dtype=F32, device="cpu", requires_grad=True)
         r = torch.zeros(n, dtype=F32, device="cpu", requires_grad=True)
         y = p + p                                                    # saves nothing: hooks on saved tensors are not called
-        y.sum().backward()
-        q.sum().backward()
+        p.grad = torch.zeros_like(p)                                 # by hand: the engine and its threads are the user's to start
+        q.grad = torch.zeros_like(q)
         for t in (p, q, r, y, y[1:]):
             add(t, fw_grad=0)
 

@@ -86,6 +86,13 @@ PyObject* words(PyObject*, PyObject*) {
     return list;
 }
 
+/// matches_ambient(words): the guard's form of the comparison.
+PyObject* matches_ambient(PyObject*, PyObject* list) {
+    Ambient expected;
+    for (int i = 0; i < Ambient::count; i++) expected.words[i] = PyLong_AsUnsignedLongLongMask(PyList_GET_ITEM(list, i));
+    return PyBool_FromLong(ambient_matches(expected));
+}
+
 PyObject* reason(PyObject*, PyObject*) {
     Ambient ambient;
     read_ambient(ambient);
@@ -142,6 +149,7 @@ PyMethodDef methods[] = {
     {"source", source, METH_NOARGS, nullptr},
     {"dtype_number", dtype_number, METH_O, nullptr},
     {"words", words, METH_NOARGS, nullptr},
+    {"matches_ambient", matches_ambient, METH_O, nullptr},
     {"reason", reason, METH_NOARGS, nullptr},
     {"modes", modes, METH_NOARGS, nullptr},
     {"way", way, METH_NOARGS, nullptr},

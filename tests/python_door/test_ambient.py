@@ -63,13 +63,13 @@ def way(request):
     door.set_way(RAW)
 
 
-def moves(make, inside=lambda: None):
+def moves(make):
     off = door.words()
     for _ in range(2):
         with make():
             on, reason = door.words(), door.reason()
-            inside()
-        assert door.words() == off
+            assert door.matches_ambient(on) and not door.matches_ambient(off)
+        assert door.words() == off and door.matches_ambient(off)
         assert on != off
     return reason
 
