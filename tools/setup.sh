@@ -30,7 +30,7 @@ run() {
         sleep 0.2
         if ((SECONDS - start >= shown + 10)); then
             shown=$((SECONDS - start))
-            printf '  %3d s  %s\n' "$shown" "$(tail -n 1 "$log" | tr -d '\r' | cut -c1-110)"
+            printf '  %3d s  %s\n' "$shown" "$(grep -v ^WARNING "$log" | tail -n 1 | tr -d "\r" | cut -c1-110)"
         fi
     done
     wait "$pid" || status=$?
