@@ -1,6 +1,7 @@
 // Weak keeping of identities: see anchors.h.
 #include "compiler/replay/anchors.h"
 #include <algorithm>
+#include <string_view>
 
 namespace dyno::replay {
 
@@ -55,16 +56,32 @@ bool library_object(PyObject* object) {
 
 } // namespace
 
+Anchors::Keep Anchors::how_to_keep(PyObject* object, const capture::Segment& segment) const {
+    PyTypeObject* type = Py_TYPE(object);
+    if (immutable(object) || library_object(object)) return Keep::strongly;
+    if (type == &PyDict_Type) {
+        // The globals of an anchored function live as long as it does; keeping them would keep the user's objects.
+        for (const Owned<>& other : segment.anchors)
+            if (PyFunction_Check(other.get()) && PyFunction_GET_GLOBALS(other.get()) == object && !library_object(other.get())) return Keep::weakly;
+        return Keep::strongly; // builtins, sys.modules, globals of a library
+    }
+    if (type->tp_weaklistoffset) return Keep::weakly;
+    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) return Keep::not_at_all;
+    const bool of_numpy = std::string_view(type->tp_name).starts_with("numpy.");
+    // torch.float32, dtypes, ufuncs: a library's values that hold nothing of the user's.
+    return !(type->tp_flags & Py_TPFLAGS_HAVE_GC) || of_numpy ? Keep::strongly : Keep::not_at_all;
+}
+
 Anchors::Anchors(capture::Segment& segment) : watch_(std::make_shared<AnchorWatch>(AnchorWatch{segment.stale, &segment.codes})) {
     Owned<> callback;
     segment.anchor_names.clear();
-    for (Owned<>& object : segment.anchors) {
+    for (const Owned<>& object : segment.anchors) {
         objects_.push_back(object.get());
         segment.anchor_names.push_back(name_of_object(object.get()));
-        if (immutable(object.get()) || library_object(object.get())) {
-            kept_.push_back(std::move(object));
-            continue;
-        }
+        const Keep keep = how_to_keep(object.get(), segment);
+        fragile_.push_back(keep == Keep::not_at_all);
+        if (keep == Keep::strongly) kept_.push_back(object.share());
+        if (keep != Keep::weakly || PyDict_Check(object.get())) continue;
         if (!callback) {
             auto capsule = Owned<>::steal(PyCapsule_New(new std::shared_ptr<AnchorWatch>(watch_), capsule_name, free_watch));
             if (capsule) callback = Owned<>::steal(PyCFunction_New(&death_method, capsule.get()));
@@ -76,7 +93,9 @@ Anchors::Anchors(capture::Segment& segment) : watch_(std::make_shared<AnchorWatc
         }
         watches_.push_back(std::move(reference));
     }
-    // Let go only when all watches stand: the last reference of one may be held by another.
+}
+
+void Anchors::let_go(capture::Segment& segment) {
     for (Owned<>& object : segment.anchors) object.reset();
 }
 

@@ -11,19 +11,26 @@ namespace dyno::replay {
 
 class Anchors {
   public:
-    Anchors() = default;
-    /// Takes over the references of segment.anchors, gives them up where it can, and fills segment.anchor_names. The segment's stale flag is
-    /// set when one dies, or at once if one can be neither watched nor kept; segment.codes is emptied then. The segment must stay where it is.
+    /// Classifies segment.anchors, sets the watches and fills segment.anchor_names. The segment's stale flag is set when an anchor dies, or at
+    /// once if it can be neither watched nor kept; segment.codes is emptied then. The segment must stay where it is.
     explicit Anchors(capture::Segment& segment);
-    Anchors(Anchors&&) = default;
-    Anchors& operator=(Anchors&&) = default;
+    Anchors(const Anchors&) = delete;
+    Anchors& operator=(const Anchors&) = delete;
     ~Anchors();
+    /// Gives up the references of segment.anchors.
+    void let_go(capture::Segment& segment);
     /// The objects, borrowed: valid while the stale flag is down.
     std::span<PyObject* const> objects() const { return objects_; }
+    /// Neither kept nor watched (a property, a descriptor of a user's class): its address proves something only while the type that it was found
+    /// on is unchanged.
+    bool fragile(uint32_t index) const { return fragile_[index]; }
     int traverse(visitproc visit, void* arg) const;
 
   private:
+    enum class Keep : uint8_t { strongly, weakly, not_at_all };
+    Keep how_to_keep(PyObject* object, const capture::Segment& segment) const;
     std::vector<PyObject*> objects_;
+    std::vector<bool> fragile_;
     std::vector<Owned<>> kept_, watches_;
     std::shared_ptr<struct AnchorWatch> watch_;
 };

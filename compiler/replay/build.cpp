@@ -43,27 +43,34 @@ class PlanBuilder {
     std::vector<uint32_t> input_of_product_;           // by product node
 };
 
-/// Every reference of the segment, with whether it needs the value as an object (the values of in-place effects do not).
+/// Every reference that a replay follows, with whether it needs the value as an object (the values of in-place effects do not). New objects
+/// that nothing reaches are not built, so their parts do not count.
 template <class Visit>
 void PlanBuilder::each_ref(Visit&& visit) const {
+    std::vector<bool> built(segment_.fresh.size());
+    auto follow = [&](auto& self, const ValueRef& ref, bool as_object) -> void {
+        visit(ref, as_object);
+        if (ref.kind != ValueRef::fresh || built.at(ref.index)) return;
+        built[ref.index] = true;
+        for (const ValueRef& part : segment_.fresh[ref.index].parts) self(self, part, true);
+    };
+    auto use = [&](const ValueRef& ref, bool as_object = true) { follow(follow, ref, as_object); };
     for (const Guard& guard : segment_.guards)
-        if (guard.kind == Guard::truth) visit(guard.value, true);
-    for (const capture::ScalarStep& step : segment_.scalar_steps) visit(step.a, true), visit(step.b, true);
-    for (const ValueRef& value : segment_.scalar_values) visit(value, true);
-    for (const capture::NewObject& made : segment_.fresh)
-        for (const ValueRef& part : made.parts) visit(part, true);
+        if (guard.kind == Guard::truth) use(guard.value);
+    for (const capture::ScalarStep& step : segment_.scalar_steps) use(step.a), use(step.b);
+    for (const ValueRef& value : segment_.scalar_values) use(value);
     for (const auto& step : plan_.product.schedule.steps)
         if (const auto* call = std::get_if<fusion::ExternStep>(&step))
-            for (const ValueRef& argument : segment_.externs.at(call->extern_index).args) visit(argument, true);
+            for (const ValueRef& argument : segment_.externs.at(call->extern_index).args) use(argument);
     for (const Effect& effect : segment_.effects) {
-        visit(effect.target, true), visit(effect.key, true);
-        visit(effect.value, effect.kind != Effect::inplace);
+        use(effect.target), use(effect.key);
+        use(effect.value, effect.kind != Effect::inplace);
     }
-    visit(segment_.exit.result, true);
+    use(segment_.exit.result);
     for (const capture::FrameRecipe& frame : segment_.exit.frames) {
-        visit(frame.function, true), visit(frame.instance, true);
-        for (const ValueRef& slot : frame.locals) visit(slot, true);
-        for (const ValueRef& slot : frame.stack) visit(slot, true);
+        use(frame.function), use(frame.instance);
+        for (const ValueRef& slot : frame.locals) use(slot);
+        for (const ValueRef& slot : frame.stack) use(slot);
     }
 }
 
@@ -76,8 +83,11 @@ void PlanBuilder::match_nodes() {
     }
     for (size_t i = 0; i < original.inputs.size(); ++i) match(original.inputs[i].node, graph_.inputs.at(i).node);
     for (size_t i = 0; i < original.outputs.size(); ++i) match(original.outputs[i].node, graph_.outputs.at(i).node);
-    for (size_t i = 0; i < original.externs.size(); ++i)
-        for (size_t k = 0; k < original.externs[i].uses.size(); ++k) match(original.externs[i].uses[k], graph_.externs.at(i).uses.at(k));
+    for (size_t i = 0; i < original.externs.size(); ++i) {
+        const auto &before = original.externs[i].uses, &after = graph_.externs.at(i).uses;
+        if (before.size() != after.size()) continue; // some were dropped: a twin that is not called
+        for (size_t k = 0; k < before.size(); ++k) match(before[k], after[k]);
+    }
     // Calls and their results are found by their numbers, which passes keep.
     std::unordered_map<int64_t, NodeId> calls;
     std::unordered_map<uint64_t, NodeId> results;
@@ -141,6 +151,8 @@ uint32_t PlanBuilder::object_for(NodeId node) {
     const auto& buffers = plan_.product.schedule.buffers;
     for (uint32_t b = 0; b < buffers.size() && object.buffer == nowhere; ++b)
         if (buffers[b].node == node && buffers[b].kind == fusion::Buffer::object) object.buffer = b;
+    for (uint32_t b = 0; b < buffers.size(); ++b)
+        if (buffers[b].node == node && buffers[b].kind == fusion::Buffer::extern_) object.returned = b;
     plan_.objects.push_back(object);
     return known = static_cast<uint32_t>(plan_.objects.size() - 1);
 }
@@ -160,6 +172,8 @@ void PlanBuilder::plan_objects() {
     each_ref([&](const ValueRef& ref, bool as_object) {
         if (ref.kind == ValueRef::node && as_object) add(ref.index);
     });
+    for (const auto& step : plan_.product.schedule.steps)
+        if (const auto* call = std::get_if<fusion::ExternStep>(&step)) object_for(call->node);
     for (const capture::Outcome& outcome : segment_.outcomes)
         if (outcome.node.valid() && same_node_.contains(outcome.node.index)) add(outcome.node.index);
 }
@@ -186,7 +200,7 @@ void PlanBuilder::plan_buffers() {
             else owner = object;
             break;
         case fusion::Buffer::extern_:
-            DYNO_CHECK(object != nowhere, "an extern's result that no outcome names");
+            DYNO_CHECK(object != nowhere, "an extern's buffer of a node that no step makes");
             owner = object;
             if (plan_.objects[object].numpy_scalar) reserve(16); // its value is copied there
             break;
@@ -215,6 +229,7 @@ void PlanBuilder::plan_steps() {
         if (stretch.end == i) { // an extern
             const auto& call = std::get<fusion::ExternStep>(steps[i]);
             plan_.extern_count++;
+            stretch.object = object_of_product_[call.node.index];
             plan_.most_arguments = std::max(plan_.most_arguments, static_cast<uint32_t>(segment_.externs.at(call.extern_index).args.size()));
         }
         plan_.stretches.push_back(stretch);
@@ -231,7 +246,7 @@ void PlanBuilder::plan_guards() {
     for (const InputMemory& memory : plan_.memories) hold(memory.source);
     for (uint32_t i = 0; i < wanted.size(); ++i)
         if (wanted[i]) plan_.held.push_back(i);
-    plan_.guards = GuardProgram::compile(segment_, plan_.anchors.objects(), wanted);
+    plan_.guards = GuardProgram::compile(segment_, plan_.anchors, wanted);
 }
 
 void PlanBuilder::build() {
@@ -247,8 +262,8 @@ void PlanBuilder::build() {
 
 LaunchPlan::LaunchPlan(Segment&& taken, CompileProduct&& made)
     : segment(std::move(taken)), product(std::move(made)), anchors(segment) {
-    // An anchor that nobody else kept is gone by now: such a plan is never run.
     if (!segment.stale->load(std::memory_order_acquire)) PlanBuilder(*this).build();
+    anchors.let_go(segment);
 }
 
 LaunchPlan::~LaunchPlan() = default;

@@ -102,22 +102,36 @@ bool same_layout(const int64_t* sizes, const int64_t* strides, int ndim, const s
         if (sizes[i] != dims[i]) return false;
         empty = empty || dims[i] == 0;
     }
-    if (empty || expected.size() != dims.size()) return empty || expected.empty();
+    if (empty || expected.empty()) return true; // no layout was promised
+    if (expected.size() != dims.size()) return false;
     for (int i = 0; i < ndim; ++i)
         if (dims[i] != 1 && strides[i] != expected[i] * scale) return false;
     return true;
 }
 
 /// The recorded layout is what every consumer was compiled for.
-bool as_recorded(PyObject* object, const capture::Outcome& outcome, const graph::Type& type) {
+bool as_recorded(PyObject* object, const graph::Type& type, const std::vector<int64_t>& strides) {
     if (type.domain == graph::Domain::torch) {
         python::TensorView view;
-        return python::read_tensor(object, view) && view.dtype == type.dtype &&
-               same_layout(view.sizes, view.strides, view.ndim, type.dims, outcome.strides, 1);
+        return python::read_tensor(object, view) && view.dtype == type.dtype && same_layout(view.sizes, view.strides, view.ndim, type.dims, strides, 1);
     }
     python::ArrayView view;
     return python::read_array(object, view) && view.dtype == type.dtype &&
-           same_layout(view.shape, view.strides, view.ndim, type.dims, outcome.strides, size_of(type.dtype));
+           same_layout(view.shape, view.strides, view.ndim, type.dims, strides, size_of(type.dtype));
+}
+
+/// Takes an object (borrowed) that an eager call returned for entry `place` of the plan's objects.
+void accept_object(RunState& run, uint32_t place, PyObject* object, const std::vector<int64_t>& strides) {
+    const NodeObject& node = run.plan.objects[place];
+    const graph::Type& type = run.plan.product.graph[node.node].type;
+    if (!node.numpy_scalar) {
+        if (!as_recorded(object, type, strides)) throw ComputeFailed();
+    } else {
+        alignas(16) unsigned char value[16];
+        if (python::read_numpy_scalar(object, value) != type.dtype) throw ComputeFailed();
+        if (node.returned != nowhere) std::memcpy(run.buffer(node.returned), value, static_cast<size_t>(size_of(type.dtype)));
+    }
+    Py_XSETREF(run.objects[place], Py_NewRef(object));
 }
 
 /// Takes over a part of a call's result (borrowed) as the outcome it was recorded as.
@@ -125,26 +139,25 @@ void accept(RunState& run, uint32_t index, PyObject* object) {
     const capture::Outcome& outcome = run.plan.segment.outcomes[index];
     if (outcome.type && Py_TYPE(object) != outcome.type) throw ComputeFailed();
     const uint32_t place = outcome.node.valid() ? run.plan.object_of_original(outcome.node.index) : nowhere;
-    if (place == nowhere) {
-        Py_XSETREF(run.outcomes[index], Py_NewRef(object));
-        return;
-    }
-    const NodeObject& node = run.plan.objects[place];
-    const graph::Type& type = run.plan.product.graph[node.node].type;
-    if (node.numpy_scalar) {
-        alignas(16) unsigned char value[16];
-        if (python::read_numpy_scalar(object, value) != type.dtype) throw ComputeFailed();
-        const auto& buffers = run.plan.product.schedule.buffers;
-        for (uint32_t b = 0; b < buffers.size(); ++b)
-            if (buffers[b].node == node.node && run.plan.arena_offset[b] >= 0) std::memcpy(run.buffer(b), value, static_cast<size_t>(size_of(type.dtype)));
-    } else if (!as_recorded(object, outcome, type)) {
-        throw ComputeFailed();
-    }
-    Py_XSETREF(run.objects[place], Py_NewRef(object));
+    if (place != nowhere) accept_object(run, place, object, outcome.strides);
     Py_XSETREF(run.outcomes[index], Py_NewRef(object));
 }
 
-void run_extern(RunState& run, const fusion::ExternStep& step) {
+/// The step's own node, where no outcome named it: the result of a twin, or the first of several results.
+void accept_step_value(RunState& run, uint32_t place, const capture::ExternTemplate& call, PyObject* result) {
+    if (place == nowhere || run.objects[place]) return;
+    const NodeObject& node = run.plan.objects[place];
+    if (!call.results.empty()) {
+        PyObject* first = run.outcomes[call.results.front()];
+        if (first && node.returned != nowhere) Py_XSETREF(run.objects[place], Py_NewRef(first));
+        return;
+    }
+    const auto& buffers = run.plan.product.schedule.buffers;
+    accept_object(run, place, result, node.returned == nowhere ? std::vector<int64_t>() : buffers[node.returned].strides);
+}
+
+void run_extern(RunState& run, const Stretch& stretch) {
+    const auto& step = std::get<fusion::ExternStep>(run.plan.product.schedule.steps[stretch.first]);
     poll();
     const capture::ExternTemplate& call = run.plan.segment.externs.at(step.extern_index);
     PyObject** args = run.arguments.data() + 1; // the place before is the callee's to use
@@ -164,6 +177,7 @@ void run_extern(RunState& run, const fusion::ExternStep& step) {
         }
         accept(run, index, part);
     }
+    accept_step_value(run, stretch.object, call, result.get());
 }
 
 /// Floating-point flags that NumPy would have warned or raised about.
@@ -180,7 +194,7 @@ void compute(RunState& run) {
     std::optional<RaiseNumpyErrors> quiet;
     if (plan.segment.numpy_externs && plan.extern_count) quiet.emplace();
     for (const Stretch& stretch : plan.stretches) {
-        if (stretch.first == stretch.end) run_extern(run, std::get<fusion::ExternStep>(plan.product.schedule.steps[stretch.first]));
+        if (stretch.first == stretch.end) run_extern(run, stretch);
         else if (stretch.releases) run_kernels_released(run, stretch);
         else run_kernels_holding(run, stretch);
     }

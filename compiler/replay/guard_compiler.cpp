@@ -38,8 +38,8 @@ MemoryFacts memory_facts(const capture::ArrayFacts& facts) {
 /// Emits checks; lives for one compile().
 class GuardCompiler {
   public:
-    GuardCompiler(const Segment& segment, std::span<PyObject* const> anchors, const std::vector<bool>& wanted)
-        : segment_(segment), anchors_(anchors), wanted_(wanted), read_(segment.sources.size()), emitted_(segment.guards.size()) {
+    GuardCompiler(const Segment& segment, const Anchors& anchors, const std::vector<bool>& wanted)
+        : segment_(segment), anchors_(anchors.objects()), keep_(anchors), wanted_(wanted), read_(segment.sources.size()), emitted_(segment.guards.size()) {
         wanted_.resize(segment.sources.size());
         blame_.assign(segment.sources.size(), missing_value);
     }
@@ -55,11 +55,17 @@ class GuardCompiler {
     bool memoizable(const Guard& guard) const;
     void emit_guard(uint32_t index);
     Check check_of(uint32_t index) const;
+    /// An anchor whose address alone is to prove something.
+    PyObject* relied_on(uint32_t anchor) const {
+        if (keep_.fragile(anchor)) segment_.stale->store(true, std::memory_order_release);
+        return anchors_[anchor];
+    }
     void emit_types(uint32_t index);
     void push(const Check& check) { (in_group_ ? program_.grouped_ : program_.checks_).push_back(check); }
 
     const Segment& segment_;
     std::span<PyObject* const> anchors_;
+    const Anchors& keep_;
     std::vector<bool> wanted_, read_, emitted_;
     std::vector<uint32_t> blame_;
     std::multimap<uint32_t, uint32_t> guards_on_;  // source -> guard
@@ -69,7 +75,7 @@ class GuardCompiler {
     GuardProgram program_;
 };
 
-GuardProgram GuardProgram::compile(const Segment& segment, std::span<PyObject* const> anchors, const std::vector<bool>& wanted) {
+GuardProgram GuardProgram::compile(const Segment& segment, const Anchors& anchors, const std::vector<bool>& wanted) {
     return GuardCompiler(segment, anchors, wanted).compile();
 }
 
@@ -155,7 +161,7 @@ void GuardCompiler::read(uint32_t index, uint32_t guard) {
     case Source::type_of: check.op = Check::type_of; break;
     case Source::module_dict: check.op = Check::module_dict; break;
     case Source::globals_dict: check.op = Check::globals; break;
-    case Source::anchored: check.op = Check::anchored, check.what = anchors_[source.index]; break;
+    case Source::anchored: check.op = Check::anchored, check.what = relied_on(source.index); break;
     default: DYNO_CHECK(false, "a source kind without a read");
     }
     push(check);
@@ -232,8 +238,8 @@ Check GuardCompiler::check_of(uint32_t index) const {
     Check check{Check::is, 0, guard.source, guard.expected, index};
     auto constant = [&](uint32_t which) { return segment_.constants.at(which).get(); };
     switch (guard.kind) {
-    case Guard::is: check.what = anchors_[guard.expected]; break;
-    case Guard::type: case Guard::numpy_scalar: case Guard::number_type: check.op = Check::type, check.what = anchors_[guard.expected]; break;
+    case Guard::is: check.what = relied_on(guard.expected); break;
+    case Guard::type: case Guard::numpy_scalar: case Guard::number_type: check.op = Check::type, check.what = relied_on(guard.expected); break;
     case Guard::equal: check.op = Check::equal, check.what = constant(guard.expected); break;
     case Guard::truth: check.op = Check::number_truth, check.from = guard.value.index, check.index = guard.expected != 0; break;
     case Guard::tensor: check.op = Check::tensor; break;
@@ -258,8 +264,13 @@ void GuardCompiler::emit_types(uint32_t index) {
         program_.type_groups_.push_back({reinterpret_cast<PyTypeObject*>(type), 0, {}});
         push({Check::type_group, 0, 0, at->second, index});
     }
-    PyObject* expected = guard.expected == Guard::none_ ? nullptr : anchors_[guard.expected];
-    program_.type_groups_[at->second].facts.push_back({segment_.constants.at(guard.name).get(), expected, index});
+    const bool absent = guard.expected == Guard::none_;
+    PyObject *expected = absent ? nullptr : anchors_[guard.expected], *name = segment_.constants.at(guard.name).get();
+    TypeGroup& group = program_.type_groups_[at->second];
+    group.facts.push_back({name, expected, index, !absent && keep_.fragile(guard.expected)});
+    // The anchors are still held, so equal addresses are equal objects: the version noted here is that of the recorded facts.
+    if (_PyType_Lookup(group.type, name) != expected) segment_.stale->store(true, std::memory_order_release);
+    group.version = python::type_version(group.type);
 }
 
 void GuardCompiler::emit_guard(uint32_t index) {

@@ -152,7 +152,7 @@ uint32_t GuardProgram::run_types(TypeGroup& group) {
     const uint32_t version = python::type_version(group.type);
     if (version && version == group.version) [[likely]] return all_hold;
     for (const TypeGroup::Fact& fact : group.facts)
-        if (_PyType_Lookup(group.type, fact.name) != fact.expected) return fact.guard;
+        if (fact.fragile || _PyType_Lookup(group.type, fact.name) != fact.expected) return fact.guard;
     group.version = version;
     return all_hold;
 }
@@ -166,7 +166,7 @@ bool equal_constants(PyObject* a, PyObject* b) {
         const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
         return std::memcmp(&x, &y, sizeof x) == 0;
     }
-    if (type == &PyTuple_Type) {
+    if (type == &PyTuple_Type || (PyTuple_Check(a) && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))) { // torch.Size as well
         if (PyTuple_GET_SIZE(a) != PyTuple_GET_SIZE(b)) return false;
         for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(a); ++i)
             if (!equal_constants(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i))) return false;
@@ -176,11 +176,13 @@ bool equal_constants(PyObject* a, PyObject* b) {
         const auto *x = reinterpret_cast<PySliceObject*>(a), *y = reinterpret_cast<PySliceObject*>(b);
         return equal_constants(x->start, y->start) && equal_constants(x->stop, y->stop) && equal_constants(x->step, y->step);
     }
-    // NumPy scalars are compared by their bytes; what is left are types whose comparison is C code, and everything else is an identity.
+    // NumPy scalars are compared by their bytes; what is left are types whose comparison is C code; everything else is an identity.
     alignas(16) unsigned char x[16] = {}, y[16] = {};
     if (python::numpy_ready() && python::read_numpy_scalar(a, x) != DType::none && python::read_numpy_scalar(b, y) != DType::none)
         return std::memcmp(x, y, sizeof x) == 0;
-    if (type != &PyLong_Type && type != &PyUnicode_Type && type != &PyBytes_Type && type != &PyFrozenSet_Type && type != &PyRange_Type) return false;
+    const bool built_in = type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyFrozenSet_Type || type == &PyRange_Type;
+    const bool value_of_library = !(type->tp_flags & (Py_TPFLAGS_HEAPTYPE | Py_TPFLAGS_HAVE_GC)); // torch.device, dtypes
+    if (!built_in && !value_of_library) return false;
     const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
     if (equal < 0) PyErr_Clear();
     return equal > 0;

@@ -10,6 +10,7 @@
 #include "compiler/python/array.h"
 #include "compiler/python/tensor.h"
 #include "compiler/python/versions.h"
+#include "compiler/replay/anchors.h"
 #include "compiler/replay/plan.h"
 #include <cstdint>
 #include <span>
@@ -59,6 +60,7 @@ struct TypeGroup {
         PyObject* name;
         PyObject* expected; // null: absent
         uint32_t guard;
+        bool fragile;       // the address proves nothing once the type has changed
     };
     PyTypeObject* type = nullptr;
     uint32_t version = 0;
@@ -68,8 +70,9 @@ struct TypeGroup {
 class GuardProgram {
   public:
     GuardProgram() = default;
-    /// `anchors`: the objects behind Segment::anchors, borrowed. `wanted`: sources that must be read although no guard asks.
-    static GuardProgram compile(const capture::Segment& segment, std::span<PyObject* const> anchors, const std::vector<bool>& wanted);
+    /// Called while segment.anchors still holds its objects. `wanted`: sources that must be read although no guard asks. Sets the segment's
+    /// stale flag if a guard relies on what cannot be relied on, or no longer holds of a type.
+    static GuardProgram compile(const capture::Segment& segment, const Anchors& anchors, const std::vector<bool>& wanted);
     /// Fills `sources` (as many as the segment has) and answers all_hold, or the index of the guard that failed (plan.h: missing_value if no
     /// guard is to blame). Memory and computed-truth guards are not its business.
     uint32_t check(const Inputs& inputs, PyObject** sources);

@@ -39,7 +39,8 @@ struct TruthGuard {
 struct NodeObject {
     graph::NodeId node;       // in the product's graph
     uint32_t input = nowhere; // it is this input's own object
-    uint32_t buffer = nowhere;
+    uint32_t buffer = nowhere;   // it is made by us, over this buffer
+    uint32_t returned = nowhere; // an eager call returns it: the buffer that names its layout
     bool numpy_scalar = false;
 };
 
@@ -47,6 +48,7 @@ struct NodeObject {
 struct Stretch {
     uint32_t first = 0, end = 0; // in the schedule's steps
     bool releases = false;
+    uint32_t object = nowhere;   // extern: the entry of LaunchPlan::objects that is the step's own node
     bool parallel = false;       // long enough to ask how many threads there are
 };
 

@@ -174,7 +174,7 @@ PyObject* RunState::value(const ValueRef& ref) {
 }
 
 PyObject* RunState::object(uint32_t index) {
-    DYNO_CHECK(index < objects.size(), "a node that was not planned as an object");
+    if (index >= objects.size()) throw ComputeFailed(); // a node that no step of the schedule makes
     if (objects[index]) return objects[index];
     const NodeObject& node = plan.objects[index];
     if (node.input != nowhere) return sources[plan.segment.input_sources[node.input]];
@@ -201,24 +201,16 @@ uint64_t RunState::scalar_bits(uint32_t index) {
     PyObject* number = value(plan.segment.scalar_values.at(index));
     const graph::NodeId node = plan.product.graph.scalars[index].node;
     uint64_t bits = 0;
-    switch (plan.product.graph[node].type.dtype) {
-    case DType::f64: {
+    const DType dtype = plan.product.graph[node].type.dtype;
+    if (is_float(dtype)) {
         // An int too large for a double fails here, as it does in eager.
-        const double x = PyFloat_CheckExact(number) ? PyFloat_AS_DOUBLE(number) : PyFloat_AsDouble(number);
-        bits = std::bit_cast<uint64_t>(x);
-        break;
-    }
-    case DType::i64: {
+        bits = std::bit_cast<uint64_t>(PyFloat_CheckExact(number) ? PyFloat_AS_DOUBLE(number) : PyFloat_AsDouble(number));
+    } else if (is_int(dtype)) {
         auto whole = Owned<>::steal(PyNumber_Index(number));
-        if (whole) bits = static_cast<uint64_t>(PyLong_AsLongLong(whole.get()));
-        break;
-    }
-    case DType::b8: {
-        const int truth = PyObject_IsTrue(number);
-        bits = truth > 0;
-        break;
-    }
-    default: DYNO_CHECK(false, "a run-time number that is neither f64, i64 nor b8");
+        if (whole) bits = dtype == DType::u64 ? PyLong_AsUnsignedLongLong(whole.get()) : static_cast<uint64_t>(PyLong_AsLongLong(whole.get()));
+    } else {
+        DYNO_CHECK(dtype == DType::b8, "a run-time number that is neither a float, an integer nor a truth value");
+        bits = PyObject_IsTrue(number) > 0;
     }
     if (PyErr_Occurred()) throw ComputeFailed();
     return bits;
