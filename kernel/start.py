@@ -65,24 +65,21 @@ def has_module(name):
 
 
 def start_compiler(shell):
-    """Connects the compiler and loads the magics. Without them cells run as plain Python."""
+    """Connects the compiler, turns the transparent mode on and loads the magics. Without it cells run as plain Python."""
     from . import _kernel, notices
 
     try:
         import dyno
-
-        dyno.install()
-        reason = _kernel.connect_compiler() or getattr(getattr(dyno, "_backend", None), "reason", None)
     except Exception as error:
-        reason = f"dyno could not be started ({type(error).__name__}: {error})"
-    if reason:
-        notices.say(f"cells run as plain Python, nothing is compiled: {reason}.", to_user=True)
+        notices.say(f"cells run as plain Python: the package dyno could not be imported ({type(error).__name__}: {error}).", to_user=True)
+        return
     try:
-        from dyno import magics
-
-        magics.load_ipython_extension(shell)
+        dyno.load_ipython_extension(shell)
     except Exception as error:
         notices.say(f"the %dyno magics are missing ({type(error).__name__}: {error}).", to_user=True)
+    reason = getattr(getattr(dyno, "_backend", None), "reason", None) or _kernel.connect_compiler()
+    if reason:
+        notices.say(f"cells run as plain Python, nothing is compiled: {reason}.", to_user=True)
 
 
 def leave():
