@@ -105,6 +105,17 @@ def all_suites(build: pathlib.Path) -> list[Suite]:
     return suites + [pytest_suite(folder) for folder in folders if folder not in first]
 
 
+def build_environment(build: pathlib.Path) -> dict[str, str]:
+    """Where tests find what was built: the tree, and the folders of the extensions that only tests load."""
+    found = {path.name.split(".")[0]: str(path.parent) for path in build.resolve().rglob("*.so") if path.parent.name != "dyno"}
+    probes = sorted({folder for name, folder in found.items() if name.endswith(("_probe", "_door"))})
+    named = {"DYNO_BUILD": str(build.resolve())}
+    for variable, name in (("FRAME_PROBE", "frame_probe"), ("DYNO_DOOR", "python_door")):
+        if name in found:
+            named[variable] = found[name]
+    return {**named, "PYTHONPATH": os.pathsep.join(filter(None, [*probes, os.environ.get("PYTHONPATH")]))}
+
+
 def run_suite(suite: Suite, results: pathlib.Path) -> tuple[Count, str, str]:
     """Runs one suite: its count, the words on what went wrong with the process, the end of its output."""
     stem = "".join(c if c.isalnum() else "_" for c in suite.name)
@@ -175,6 +186,7 @@ def main() -> int:
     args = p.parse_args()
     results = args.build.resolve() / "test-results"
     results.mkdir(parents=True, exist_ok=True)
+    os.environ.update(build_environment(args.build))
     suites = [suite for suite in all_suites(args.build) if args.only in suite.name]
     print(f"{len(suites)} suites in {args.lanes} lanes; logs in {os.path.relpath(results, ROOT)}", flush=True)
     total = run_all(suites, args.lanes, results)
