@@ -303,8 +303,8 @@ void NestEmitter::element(VectorEmitter& e, uint32_t stage, std::vector<Accumula
         if (nest_.body[id].dtype == DType::b8) v = b_.CreateZExt(v, e.widen(b_.getInt8Ty()));
         b_.CreateAlignedStore(v, stash_pointer(e, id), llvm::Align(1));
     }
-    for (const fusion::Store& s : nest_.stores)
-        if (plan_.mode == NestPlan::flat || (is_element(s.value) && plan_.stage[s.value] == stage)) store(e, s.to, value(e, s.value));
+    for (size_t k = 0; k < nest_.stores.size(); k++)
+        if (const fusion::Store& s = nest_.stores[k]; plan_.mode == NestPlan::flat || (plan_.element_store[k] && plan_.stage[s.value] == stage)) store(e, s.to, value(e, s.value));
     for (Accumulator& a : all) {
         llvm::SmallVector<Value*, 2>& places = single ? a.single : a.vector;
         Reducer::State state = read(places);
@@ -318,8 +318,8 @@ void NestEmitter::element(VectorEmitter& e, uint32_t stage, std::vector<Accumula
 
 void NestEmitter::row_stores(VectorEmitter& e) {
     VectorEmitter& width = plan_.mode == NestPlan::columns ? e : one_;
-    for (const fusion::Store& s : nest_.stores)
-        if (!is_element(s.value)) store(width, s.to, value(width, s.value));
+    for (size_t k = 0; k < nest_.stores.size(); k++)
+        if (const fusion::Store& s = nest_.stores[k]; !plan_.element_store[k]) store(width, s.to, value(width, s.value));
 }
 
 // --- partial results of split rows
@@ -361,6 +361,8 @@ void NestEmitter::prepare(VectorEmitter& e, uint32_t stage) {
         for (int k = 0; k < nest_.body[id].arity; k++) want(nest_.body[id].operands[k]);
     for (ValueId id = 0; id < nest_.body.size(); id++)
         if (nest_.body[id].kind == Instruction::reduce && plan_.stage[id] == stage + 1) want(nest_.body[id].operands[0]);
+    for (size_t k = 0; k < nest_.stores.size(); k++)
+        if (plan_.element_store[k] && plan_.stage[nest_.stores[k].value] == stage) want(nest_.stores[k].value);
 }
 
 Value* NestEmitter::value(VectorEmitter& e, ValueId id) {

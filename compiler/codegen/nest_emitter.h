@@ -64,7 +64,6 @@ class NestEmitter {
     void loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body);
     Value* offset_of(const fusion::Affine& at);
     Value* consecutive(VectorEmitter& e, Value* first, int64_t step); // first, first + step, ...
-    bool is_element(ValueId id) const { return plan_.scope[id] >= Scope::mid; }
     Value* i64(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
     Value* alloca_of(llvm::Type* type);
     int64_t state_bytes() const;

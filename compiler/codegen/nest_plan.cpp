@@ -78,6 +78,14 @@ struct Planner {
         }
     }
 
+    void classify_stores() {
+        for (const fusion::Store& s : nest.stores) {
+            bool rows = element(s.value);
+            for (size_t k = 0; k < nest.axes.size(); k++) rows |= nest.axes[k].kind == Axis::row && depends(s.to.at, k);
+            plan.element_store.push_back(rows);
+        }
+    }
+
     bool element(ValueId id) const { return plan.scope[id] >= Scope::mid; }
 
     /// The element values that stage `s` must have, and what it may take from the stash.
@@ -100,8 +108,8 @@ struct Planner {
             const Instruction& i = nest.body[id];
             if (i.kind == Instruction::reduce) plan.stages = std::max(plan.stages, plan.stage[id]);
         }
-        for (const fusion::Store& s : nest.stores)
-            if (element(s.value)) plan.stages = std::max(plan.stages, plan.stage[s.value] + 1);
+        for (size_t k = 0; k < nest.stores.size(); k++)
+            if (plan.element_store[k]) plan.stages = std::max(plan.stages, plan.stage[nest.stores[k].value] + 1);
         std::vector<double> cost(nest.body.size());
         for (ValueId id = 0; id < nest.body.size(); id++) {
             const Instruction& i = nest.body[id];
@@ -137,7 +145,7 @@ struct Planner {
 
     void choose_split() {
         bool element_stores = false;
-        for (const fusion::Store& s : nest.stores) element_stores |= element(s.value) && plan.stage[s.value] > 0;
+        for (size_t k = 0; k < nest.stores.size(); k++) element_stores |= plan.element_store[k] && plan.stage[nest.stores[k].value] > 0;
         if (plan.mode == NestPlan::flat || plan.stages != 1 || element_stores) return;
         const int64_t count = fusion::row_count(nest), length = fusion::row_length(nest);
         const int64_t units = plan.mode == NestPlan::columns ? (count + plan.lanes - 1) / plan.lanes : count;
@@ -160,8 +168,8 @@ struct Planner {
             if (i.kind == Instruction::apply) compute += cost_of(i.op) * static_cast<double>(std::max<int64_t>(4, size_of(i.dtype))) / scale;
             if (i.kind == Instruction::load) bytes += static_cast<double>(size_of(i.dtype));
         }
-        for (const fusion::Store& s : nest.stores)
-            if (element(s.value)) bytes += 2 * static_cast<double>(size_of(nest.body[s.value].dtype));
+        for (size_t k = 0; k < nest.stores.size(); k++)
+            if (const fusion::Store& s = nest.stores[k]; plan.element_store[k]) bytes += 2 * static_cast<double>(size_of(nest.body[s.value].dtype));
         plan.nanoseconds_per_element = compute + 0.02 * bytes * plan.stages + 0.02;
     }
 };
@@ -173,6 +181,7 @@ NestPlan plan_nest(const LoopNest& nest, const Target& target) {
     p.choose_axis();
     p.choose_lanes(target);
     p.scopes();
+    p.classify_stores();
     p.passes();
     if (p.plan.local_bytes > 512 * 1024) { // too long to keep: later passes compute again
         p.plan.local_bytes = -1;

@@ -30,6 +30,7 @@ struct NestPlan {
     bool split = false;              // rows are divided in blocks whose partial results a second phase combines
     size_t split_axis = 0;
     int64_t block = 0, blocks = 1;   // extent of a block along split_axis; how many
+    std::vector<bool> element_store; // by store: done for every point of a row, not once a row
     double nanoseconds_per_element = 0; // of one pass over everything
 };
 

@@ -78,7 +78,7 @@ class Grouper {
             subtree_[id] = cost_of(g_, NodeId{id});
             row_length_[id] = length_of_rows(id);
             for (NodeId o : node(id).operands)
-                if (!must_[o.index] && !is_buffer_leaf(o.index)) subtree_[id] += subtree_[o.index];
+                if (!must_[o.index] && !is_buffer_leaf(o.index) && kind(o.index) != OpKind::reduction) subtree_[id] += subtree_[o.index];
         }
     }
 
