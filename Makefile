@@ -39,5 +39,5 @@ bench:
 	@$(run) benchmarks/bench.py $(ARGS)
 
 conformance:
-	@tools/setup.sh tests
+	@tools/setup.sh conformance
 	@$(run) tests/conformance/run.py --suite $(SUITE) $(ARGS)

@@ -2,7 +2,7 @@
 # Sets up everything a make target needs, from a bare Debian 12: system packages, .venv, Python packages, the build,
 # the link from .venv to the build tree and the kernelspec. Every step is skipped when its stamp says it is done, so
 # the second run takes a few seconds. A step that fails ends with one sentence that names what is missing.
-# Usage: tools/setup.sh [product|tests]     Environment: PYTHON, VENV, BUILD, BUILD_TYPE, JOBS
+# Usage: tools/setup.sh [product|conformance|tests]     Environment: PYTHON, VENV, BUILD, BUILD_TYPE, JOBS
 # It must not change anything outside the tree but Debian's packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -42,12 +42,13 @@ run() {
 listed() { sed 's/#.*//' "$@" | awk 'NF { print $1 }'; }
 
 system_packages() {
-    local lists=(packaging/debian/build-packages.txt) missing=() name as=()
+    local lists=(packaging/debian/build-packages.txt) extra=() missing=() name as=()
     [[ "$goal" == tests ]] && lists+=(packaging/debian/test-packages.txt)
+    [[ "$goal" == conformance ]] && extra=(libpython3-testsuite)
     command -v dpkg-query >/dev/null || fail "Debian's package tools are missing; install the packages of packaging/debian by hand and set DYNO_SKIP_APT=1."
     local present
     present=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
-    for name in $(listed "${lists[@]}"); do
+    for name in $(listed "${lists[@]}") "${extra[@]}"; do
         grep -qxF "$name" <<<"$present" || missing+=("$name")
     done
     ((${#missing[@]})) || return 0
@@ -85,7 +86,7 @@ python_packages() {
     local wanted
     wanted=$(sha256sum <tools/requirements.txt)
     [[ "$(cat "$stamps/packages" 2>/dev/null)" == "$wanted" ]] && return 0
-    run "Python packages of tools/requirements.txt" pip "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off -r tools/requirements.txt ||
+    run "Python packages of tools/requirements.txt" pip "$venv/bin/python" -m pip install --disable-pip-version-check --no-compile --progress-bar off -r tools/requirements.txt ||
         fail "a Python package is missing: $(grep -m1 -E '^ERROR' "$logs/pip.log" || echo "see $logs/pip.log")"
     printf '%s' "$wanted" >"$stamps/packages"
 }

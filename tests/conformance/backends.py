@@ -34,6 +34,8 @@ class Backend:
     report: Callable[[Any], dict[str, Any]] = lambda fn: {}
     log: list[dict[str, Any]] = dataclasses.field(default_factory=list)  # one entry for each call since begin()
     wrapped: list[Any] = dataclasses.field(default_factory=list)
+    counts: bool = False  # whether reports tell how many operations a replay stands for
+    operations: int | None = None  # of the plain program's fifth call
 
     def begin(self) -> None:
         """Forgets what earlier cases did."""
@@ -50,7 +52,7 @@ class Backend:
 
         @functools.wraps(fn, updated=())
         def settled(*args: Any, **kwargs: Any) -> Any:
-            before = (self.totals(), self.exits(inner))
+            before = (self.totals(), self.entries(inner))
             try:
                 return inner(*args, **kwargs)
             finally:
@@ -58,18 +60,26 @@ class Backend:
 
         return settled
 
-    def exits(self, inner: Any) -> dict[str, tuple[int, str]]:
-        """Hits and kind of exit of every entry of a function."""
+    def entries(self, inner: Any) -> dict[str, tuple[int, str, int]]:
+        """Hits, kind of exit and operations of every entry of a function."""
+        rows = self.report(inner).get("entries", ())
         return {
-            str(entry.get("id")): (entry.get("hits", 0), (entry.get("exit") or {}).get("kind", ""))
-            for entry in self.report(inner).get("entries", ())
+            str(row.get("id")): (
+                row.get("hits", 0),
+                (row.get("exit") or {}).get("kind", ""),
+                len((row.get("graph") or {}).get("nodes", ())),
+            )
+            for row in rows
         }
 
-    def note(self, inner: Any, before: tuple[dict[str, float], dict[str, tuple[int, str]]]) -> None:
+    def note(self, inner: Any, before: tuple[dict[str, float], dict[str, tuple[int, str, int]]]) -> None:
         moved = change(before[0], self.totals())  # before waiting: what this very call did
-        after = self.exits(inner)
-        passed = [kind for key, (hits, kind) in after.items() if hits > before[1].get(key, (0, ""))[0]]
-        self.log.append({**moved, "exits": passed})
+        exits, replayed = [], 0
+        for key, (hits, kind, nodes) in self.entries(inner).items():
+            more = hits - before[1].get(key, (0, "", 0))[0]
+            exits += [kind] if more > 0 else []
+            replayed += max(more, 0) * nodes
+        self.log.append({**moved, "exits": exits, "replayed": replayed})
         self.wait()
 
     def outcome(self) -> dict[str, Any]:
@@ -86,7 +96,9 @@ class Backend:
         ]
         stats = {name: sum(call.get(name, 0) for call in self.log) for name in TOTALS}
         reasons = [] if whole else self.reasons()
-        return {"calls": len(self.log), "captured": bool(hit), "whole": bool(whole), "stats": stats, "reasons": reasons}
+        steady = self.log[4]["replayed"] if len(self.log) > 4 else 0
+        share = {"operations": self.operations, "replayed": min(steady, self.operations)} if self.operations is not None else {}
+        return {"calls": len(self.log), "captured": bool(hit), "whole": bool(whole), "stats": stats, **share, "reasons": reasons}
 
     def reasons(self) -> list[str]:
         """In the report's own words why something was interpreted, commonest first."""
@@ -119,7 +131,7 @@ def _dyno() -> Backend:
     def report(inner: Any) -> dict[str, Any]:
         return json.loads(_backend.core.report("explain", inner, "{}"))
 
-    return Backend("dyno", dyno.compile, totals, dyno.reset, dyno.wait, report)
+    return Backend("dyno", dyno.compile, totals, dyno.reset, dyno.wait, report, counts=True)
 
 
 class TorchBackend(Backend):

@@ -12,7 +12,10 @@ from typing import Any, Callable, Iterable, Sequence
 import facts
 import judge
 import moved
+import ops
 from backends import Backend, Wrap
+
+STEADY_CALL = 4  # the fifth of the first signature
 
 
 def nothing() -> None:
@@ -85,10 +88,12 @@ def judge_case(case: Case, backend: Backend, ignored: frozenset[str] = frozenset
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         want = case.run()
+        operations = ops.count_in_call(case.run, STEADY_CALL) if backend.counts else None
         backend.begin()
         got = case.run(backend.wrap)
         references = judge.References(case.moved, case.wide)
         verdict = judge.compare_runs(got, want, references, ignored)
+    backend.operations = operations
     return verdict
 
 

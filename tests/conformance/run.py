@@ -118,6 +118,10 @@ def summary(records: list[harness.Record]) -> str:
         (r.get("reasons") or ["no reason given"])[0] for r in records if r["status"] != "skip" and not r.get("captured")
     )
     lines += [f"not captured {count:5}  {reason}" for reason, count in reasons.most_common(25)]
+    counted = [r for r in records if r.get("operations") is not None]
+    if counted:
+        operations, replayed = (sum(r[key] for r in counted) for key in ("operations", "replayed"))
+        lines.append(f"operations of fifth calls inside a replay: {replayed} of {operations} ({100 * replayed / max(operations, 1):.1f} %)")
     reasons = collections.Counter((r.get("reasons") or ["no reason given"])[0] for r in records if r.get("captured") and not r.get("whole"))
     lines += [f"not whole    {count:5}  {reason}" for reason, count in reasons.most_common(15)]
     return "\n".join(lines)
