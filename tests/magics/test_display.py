@@ -144,10 +144,11 @@ def test_cell_explain_runs_the_cell_through_the_core(shell, core):
     core.by_name["<module>"] = {**fake_core.load("chain"), "lines": [{"line": 2, "text": None, "status": "compiled", "kernels": []}]}
     core.by_name["<module>"]["function"] = {"name": "<module>", "file": None, "state": "compiled", "first_line": 1, "last_line": 4}
     entered = len(core.cells)
-    (value,) = [bundle for bundle in shell.magic("%%dyno explain\nq = 20\nq += 1\nq * 2") if "text/html" in bundle]
+    count = shell.run("%%dyno explain\nq = 20\nq += 1\nq * 2").execution_count
+    value = shell.shown[-1]
     assert shell.ip.user_ns["q"] == 21 and value["text/plain"].startswith("this cell")
     assert len(core.cells) - entered == 3  # the cell of the magic, its statements, its last expression
-    names = [name for name, number in shell.ip.compile._filename_map.items() if number == shell.ip.displayhook.prompt_count]
+    names = [name for name, number in shell.ip.compile._filename_map.items() if number == count]
     assert len(names) == 2  # the body counts as the cell that the user sees
 
 
