@@ -28,7 +28,7 @@ def parse(argv):
 
 
 def missing_module():
-    """Why ``_kernel`` cannot be imported here, as one sentence, or ``None`` if it can."""
+    """Why the kernel cannot run here, as one sentence, or ``None`` if it can."""
     try:
         from . import _kernel  # noqa: F401
     except ImportError as error:
@@ -40,6 +40,10 @@ def missing_module():
         if built and not any(file.endswith(machinery.EXTENSION_SUFFIXES[0]) for file in ("." + tag + ".so" for tag in built)):
             return f"this kernel was built for {', '.join(sorted(built))} and cannot run in Python {here} ({sys.executable})."
         return f"the kernel's extension module could not be loaded in Python {here}: {error}."
+    from importlib.util import find_spec
+
+    if find_spec("IPython") is None:
+        return f"IPython is not installed in {sys.prefix}, and the kernel needs it."
     return None
 
 

@@ -67,23 +67,27 @@ int refuse(const std::string& sentence) {
     return 3;
 }
 
-/// Puts `folder` at the end of sys.path.
-void append_path(const std::string& folder) {
-    PyObject* path = PySys_GetObject("path"); // borrowed
-    PyObject* entry = PyUnicode_DecodeFSDefault(folder.c_str());
-    if (path && entry) PyList_Append(path, entry);
-    Py_XDECREF(entry);
-}
-
-/// The package beside the program: in a build tree, or in an installation that is not on the environment's path.
+/// The package beside the program. In a build tree it goes before everything, so that a tree is whole; an installation's folder goes
+/// last, for a Python that does not look there by itself.
 void find_package(const std::string& program) {
     const std::string root = folder_of(folder_of(program));
-    for (const std::string& candidate : {root + "/python", root + "/lib/python" + built_for + "/site-packages"})
-        if (readable(candidate + "/dyno/kernel/__init__.py")) append_path(candidate);
+    PyObject* path = PySys_GetObject("path"); // borrowed
+    const auto add = [path](const std::string& folder, bool first) {
+        if (!path || !readable(folder + "/dyno/kernel/__init__.py")) return;
+        PyObject* entry = PyUnicode_DecodeFSDefault(folder.c_str());
+        if (entry && !PySequence_Contains(path, entry)) first ? PyList_Insert(path, 0, entry) : PyList_Append(path, entry);
+        Py_XDECREF(entry);
+    };
+    add(root + "/python", true);
+    add(root + "/lib/python" + built_for + "/site-packages", false);
 }
 
-int hand_over(const std::string& program) {
+int hand_over(const std::string& program, const std::string& python) {
     PyObject* package = PyImport_ImportModule("dyno.kernel");
+    if (!package && PyErr_ExceptionMatches(PyExc_ModuleNotFoundError)) {
+        PyErr_Clear();
+        return refuse("the package dyno.kernel is not installed in the environment of " + python + ".");
+    }
     PyObject* status = package ? PyObject_CallMethod(package, "main", "Os", Py_None, program.c_str()) : nullptr;
     int code = 1;
     if (status)
@@ -116,7 +120,7 @@ int main(int argc, char** argv) {
     if (PyStatus_Exception(status)) Py_ExitStatusException(status);
 
     find_package(program);
-    const int code = hand_over(program);
+    const int code = hand_over(program, python);
     const int finalized = Py_FinalizeEx();
     return code ? code : finalized < 0 ? 120 : 0;
 }

@@ -5,6 +5,7 @@ shutdown: what a background task raises is its own affair.
 """
 
 import asyncio
+import faulthandler
 import sys
 
 from . import _kernel, messages, streams
@@ -48,6 +49,7 @@ def serve():
     """Runs until a shutdown request."""
     streams.install()
     streams.capture_descriptors()
+    faulthandler.enable(sys.__stderr__)
     messages.follow_threads()
     asyncio.set_event_loop(LOOP)
     for descriptor in _kernel.descriptors():

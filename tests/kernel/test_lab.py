@@ -1,13 +1,17 @@
 """Journeys in JupyterLab. ``--pictures DIR`` saves the screenshots of the documentation, light and dark."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
+from client import build_folder
 from lab import CHROMIUM_FLAGS, Lab, Server, chromium
 
 playwright = pytest.importorskip("playwright.sync_api")
@@ -112,10 +116,12 @@ def test_completer(lab):
     assert "getcwd" in texts and "getcwdb" in texts
 
 
-def needs_compiler():
-    from dyno import _backend
-
-    return _backend.reason
+def why_nothing_is_compiled(folder):
+    """The reason that the build tree under test gives, or ``None``."""
+    environment = {**os.environ, "PYTHONPATH": str(build_folder() / "python")}
+    asked = subprocess.run([sys.executable, "-c", "from dyno import _backend; print(_backend.reason)"], env=environment, cwd=folder, capture_output=True, text=True)
+    answer = asked.stdout.strip() or asked.stderr.strip()[-200:]
+    return None if answer == "None" else answer
 
 
 def has_table_and_picture(out):
@@ -135,7 +141,7 @@ def bench_table(out):
 
 def test_the_chain_and_its_magics(lab, server, request):
     """The chain, its graph and its bench: table and picture; again when the saved notebook is opened untrusted."""
-    reason = needs_compiler()
+    reason = why_nothing_is_compiled(server.folder)
     if reason:
         pytest.skip(f"nothing is compiled here: {reason}")
     lab.open()

@@ -41,6 +41,18 @@ def test_without_torch(start, without_torch):
     assert sentence in kernel.request(kernel.client.kernel_info())["banner"]
 
 
+def test_without_ipython(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True, capture_output=True)
+    got = subprocess.run(spec_of(tmp_path / "bare" / "bin" / "python").argv[:3] + ["-f", "none"], capture_output=True, text=True, timeout=30)
+    assert (got.returncode, got.stderr) == (3, f"xdyno: IPython is not installed in {tmp_path / 'bare'}, and the kernel needs it.\n")
+
+
+def test_segmentation_fault_is_logged(start):
+    kernel = start()
+    kernel.send("import faulthandler; faulthandler._sigsegv()")
+    assert kernel.gone_within(10) is not None and "Segmentation fault" in kernel.log_text and "ipython-input" in kernel.log_text
+
+
 def test_with_torch_says_nothing(start):
     pytest.importorskip("torch")
     kernel = start()
