@@ -24,7 +24,18 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
     "compiler/fusion": ("compiler/fusion/", *GRAPH, *SCALAR),
     "compiler/codegen": ("compiler/codegen/", "compiler/fusion/loop_nest.h", *SCALAR),
     "compiler/runtime": ("compiler/runtime/", "compiler/codegen/compiled_code.h", *SUPPORT),
-    "compiler/replay": ("compiler/replay/", "compiler/runtime/", "compiler/fusion/memory_plan.h", "compiler/capture/", *GRAPH, *PYTHON),
+    # The product of the pure half is declared by the pipeline; a replay writes the frame state that its exit describes.
+    "compiler/replay": (
+        "compiler/replay/",
+        "compiler/runtime/",
+        "compiler/pipeline.h",
+        "compiler/fusion/memory_plan.h",
+        "compiler/fusion/schedule.h",
+        "compiler/frame/frame_state.h",
+        "compiler/capture/",
+        *GRAPH,
+        *PYTHON,
+    ),
     "compiler/cache": ("compiler/cache/", "compiler/replay/", "compiler/capture/", *PYTHON),
     "compiler/report": ("compiler/",),  # products' headers: headers_only() below
     "compiler": ("compiler/", "dyno/"),  # the driver and the list of stages
