@@ -34,7 +34,7 @@ constexpr int number_in(const char* text) {
         if (*c < '0' || *c > '9') return -1;
         value = value * 10 + (*c - '0');
     }
-    return value;
+    return value < 256 ? value : -1; // above are the compiler's pseudo instructions
 }
 
 #define DYNO_TEXT_OF(x) #x

@@ -36,6 +36,8 @@ struct Slot {
     bool compiling = false;
     bool hopeless = false;          // recorded too often, or nothing to gain: do not record again
     std::string hopeless_reason;
+    bool nothing = false;           // the last recording had no tensor work before it ended
+    int nothing_until = -1;         // where it ended (a break), -1: the return
     std::vector<std::string> recompile_log;
 };
 

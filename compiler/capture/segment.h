@@ -3,6 +3,7 @@
 #pragma once
 #include "compiler/frame/evaluator.h"
 #include "compiler/graph/graph.h"
+#include "compiler/python/ambient.h"
 #include "compiler/python/ref.h"
 #include "compiler/support/source_span.h"
 #include <atomic>
@@ -194,6 +195,7 @@ struct Segment {
     std::vector<Guard> guards;       // in an order in which each may rely on the ones before
     std::vector<Owned<>> constants;  // immutable values only
     std::vector<Owned<>> anchors;    // identities: modules, types, functions, code; replay keeps them weakly where possible
+    std::vector<std::string> anchor_names; // filled by replay::build when it lets the anchors go: what they are called, for people
     std::vector<ArrayFacts> facts;
     std::vector<uint32_t> input_sources;   // parallel to graph.inputs: the source that gives the tensor or array
     std::vector<ValueRef> scalar_values;   // parallel to graph.scalars: the number passed
@@ -206,6 +208,9 @@ struct Segment {
     std::vector<LineNote> lines;
     std::vector<PyCodeObject*> codes;      // SourceSpan::code - 1 -> code object (kept alive by anchors)
     bool numpy_flags = false;              // some nest computes NumPy floats: errstate decides about raised flags
+    bool numpy_externs = false;            // some extern is NumPy's: its floating-point warnings must not appear in compute
+    std::vector<bool> numpy_scalar;        // by node index: the value is a NumPy scalar object, not a 0-d array
+    python::Ambient ambient;               // what must be equal at entry
     double eager_seconds = 0;
     std::shared_ptr<std::atomic<bool>> stale = std::make_shared<std::atomic<bool>>(false);
 };

@@ -20,7 +20,7 @@ using perform::in_pythons_words;
 // ---- the recorder's callbacks
 
 template <class Callback>
-void tell(Running& a, Callback callback) {
+[[gnu::always_inline]] inline void tell(Running& a, Callback callback) {
     call_recorder(*a.session, *a.recorder, callback);
 }
 
@@ -84,12 +84,15 @@ bool tests_for_loop(const Instruction* instructions, int unit) {
     return instructions[unit].op == Op::for_iter;
 }
 
-void drop_above(PyObject**& sp, PyObject** to) {
+void drop_above(PyObject** sp, PyObject** to) {
     while (sp > to) {
         PyObject* v = *--sp;
         Py_XDECREF(v);
     }
 }
+
+// The loop's helpers capture by reference: out of line, they would force the stack pointer and the position into memory.
+#define DYNO_INLINE __attribute__((always_inline))
 
 // ---- the loop
 
@@ -114,34 +117,34 @@ Left run(Running& a) {
     ShadowId shadow = 0;    // of a redirected callee, then of the result
     PyObject* exit = nullptr; // BEFORE_WITH's second value, a new reference
 
-    auto name = [&](uint32_t index) { return PyTuple_GET_ITEM(names, index); };
-    auto depth = [&](uint32_t n) -> PyObject*& { return sp[-static_cast<int>(n)]; };
-    auto shadow_of = [&](PyObject** slot) -> ShadowId& { return shadows[slot - locals]; };
-    auto push = [&](PyObject* value, ShadowId id = 0) {
+    auto name = [&](uint32_t index) DYNO_INLINE { return PyTuple_GET_ITEM(names, index); };
+    auto depth = [&](uint32_t n) DYNO_INLINE -> PyObject*&  { return sp[-static_cast<int>(n)]; };
+    auto shadow_of = [&](PyObject** slot) DYNO_INLINE -> ShadowId&  { return shadows[slot - locals]; };
+    auto push = [&](PyObject* value, ShadowId id = 0) DYNO_INLINE {
         if constexpr (Recording) shadows[sp - locals] = id;
         *sp++ = value;
     };
-    auto push_slot = [&](uint32_t slot) { push(Py_NewRef(locals[slot]), Recording ? shadows[slot] : 0); };
-    auto show = [&] { // to whoever looks at the activation from inside the instruction
+    auto push_slot = [&](uint32_t slot) DYNO_INLINE { push(Py_NewRef(locals[slot]), Recording ? shadows[slot] : 0); };
+    auto show = [&]() DYNO_INLINE { // to whoever looks at the activation from inside the instruction
         a.at = at;
         a.next = next;
         a.sp = sp;
     };
     // Dropping an old value may run a finaliser. By then the frame shows the state before the instruction that comes next.
-    auto settle = [&](int unit) {
+    auto settle = [&](int unit) DYNO_INLINE {
         if constexpr (Recording) {
             a.at = unit;
             a.next = unit + instructions[unit].size;
             a.sp = sp;
         }
     };
-    auto drop = [&](int n, int unit) {
+    auto drop = [&](int n, int unit) DYNO_INLINE {
         PyObject** old = sp;
         sp -= n;
         settle(unit);
         drop_above(old, sp);
     };
-    auto replace = [&](int n, PyObject* value, ShadowId id) { // n operands by a result
+    auto replace = [&](int n, PyObject* value, ShadowId id) DYNO_INLINE { // n operands by a result
         if (n == 0) {
             push(value, id);
             settle(next);
@@ -155,7 +158,7 @@ Left run(Running& a) {
         drop_above(old, sp);
         Py_XDECREF(first);
     };
-    auto pop_into = [&](uint32_t slot) {
+    auto pop_into = [&](uint32_t slot) DYNO_INLINE {
         PyObject* old = locals[slot];
         locals[slot] = *--sp;
         if constexpr (Recording) shadows[slot] = shadow_of(sp);
@@ -754,6 +757,7 @@ Left run(Running& a) {
         }
         const int position = running_unit(f, a.code);
         drop_above(sp, a.base + handler->depth);
+        sp = a.base + handler->depth;
         if (handler->lasti) push(PyLong_FromLong(position));
         push(perform::take_exception());
         at = handler->target;

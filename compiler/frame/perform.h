@@ -4,6 +4,9 @@
 #pragma once
 #include "compiler/frame/session.h"
 
+// Exported by all versions, declared in an internal header by 3.13.
+extern "C" int _PyObject_GetMethod(PyObject* object, PyObject* name, PyObject** method);
+
 namespace dyno::frame::perform {
 
 using bytecode::Instruction;

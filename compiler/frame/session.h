@@ -59,7 +59,7 @@ const Driver& driver();
 
 /// Runs a recorder's callback. Frames that start meanwhile are ours; a bug of ours ends the recording and nothing else.
 template <class Callback>
-void call_recorder(Session& s, Recorder& recorder, Callback callback) {
+[[gnu::always_inline]] inline void call_recorder(Session& s, Recorder& recorder, Callback callback) {
     s.quiet++;
     try {
         callback(recorder);

@@ -1,0 +1,228 @@
+// Calls: Python functions are inlined by token, classes are instantiated, builtins on known values are modelled, library
+// functions become nodes; everything else is unknown native code and ends the segment.
+#include "compiler/capture/names.h"
+#include "compiler/capture/recording.h"
+#include "compiler/python/torch_door.h"
+#include "compiler/python/versions.h"
+#include <cstring>
+
+namespace dyno::capture {
+using bytecode::Op;
+
+Recording::Before Recording::call(Activation& a, const Instruction& i, Redirect& redirect) {
+    PyObject* kw = i.op == Op::call_kw ? a.sp[-1] : a.kwnames;
+    PyObject** end = a.sp - (i.op == Op::call_kw ? 1 : 0);
+    PyObject** first = end - i.arg;
+    PyObject *callable, *self;
+    PyObject** callable_slot;
+    PyObject** self_slot = nullptr;
+    if (bytecode::python >= 313) callable_slot = first - 2, self_slot = first[-1] ? first - 1 : nullptr;
+    else if (first[-2]) callable_slot = first - 2, self_slot = first - 1;
+    else callable_slot = first - 1;
+    callable = *callable_slot;
+    self = self_slot ? *self_slot : nullptr;
+    Call c;
+    c.callable = callable;
+    c.kwnames = kw;
+    const size_t named = kw ? static_cast<size_t>(PyTuple_GET_SIZE(kw)) : 0;
+    if (self) c.args.push_back(canonical(a.shadow(self_slot))), c.values.push_back(self);
+    for (PyObject** p = first; p < end; p++) c.args.push_back(canonical(a.shadow(p))), c.values.push_back(*p);
+    c.nargs = c.args.size() - named;
+    for (ShadowId id : c.args)
+        if (!id) return stop(a, "an argument of unknown origin", "");
+    const int popped = static_cast<int>(a.sp - (first - 2));
+    return call_value(a, a.shadow(callable_slot), callable, std::move(c), redirect, popped);
+}
+
+Recording::Before Recording::call_ex(Activation& a, const Instruction& i, Redirect& redirect) {
+    PyObject** kw_slot = i.arg & 1 ? a.sp - 1 : nullptr;
+    PyObject** tuple_slot = a.sp - 1 - (i.arg & 1);
+    PyObject** callable_slot = bytecode::python >= 313 ? tuple_slot - 2 : tuple_slot - 1;
+    Call c;
+    c.callable = *callable_slot;
+    if (!know(a.shadow(tuple_slot), *tuple_slot)) return stop_refused(a);
+    auto items = items_of(a.shadow(tuple_slot), *tuple_slot);
+    if (!items) return stop_refused(a);
+    for (size_t k = 0; k < items->size(); k++) c.args.push_back((*items)[k]), c.values.push_back(PySequence_Fast_GET_ITEM(*tuple_slot, static_cast<Py_ssize_t>(k)));
+    c.nargs = c.args.size();
+    if (kw_slot && PyObject_Size(*kw_slot) > 0) {
+        if (!know(a.shadow(kw_slot), *kw_slot)) return stop_refused(a);
+        auto pairs = dict_items(a.shadow(kw_slot), *kw_slot);
+        if (!pairs) return stop_refused(a);
+        auto names_tuple = Owned<>::steal(PyTuple_New(static_cast<Py_ssize_t>(pairs->size() / 2)));
+        for (size_t k = 0; k + 1 < pairs->size(); k += 2) {
+            PyObject* name = at((*pairs)[k]).real;
+            PyObject* value = name && PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(*kw_slot, name) : nullptr;
+            if (!value) return stop(a, "keyword names that are not known", "");
+            PyTuple_SET_ITEM(names_tuple.get(), static_cast<Py_ssize_t>(k / 2), Py_NewRef(name));
+            c.args.push_back((*pairs)[k + 1]);
+            c.values.push_back(value);
+        }
+        c.kwnames = names_tuple.get();
+        call_names_ = std::move(names_tuple);
+    }
+    for (ShadowId id : c.args)
+        if (!id) return stop(a, "an argument of unknown origin", "");
+    const int popped = static_cast<int>(a.sp - callable_slot) + (bytecode::python < 313 ? 1 : 0);
+    return call_value(a, a.shadow(callable_slot), *callable_slot, std::move(c), redirect, popped);
+}
+
+Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject* object, Call c, Redirect& redirect, int popped) {
+    if (!given) return stop(a, "a function of unknown origin is called", "");
+    if (!know(given, object)) return stop_refused(a);
+    const ShadowId id = canonical(given);
+    PyTypeObject* type = Py_TYPE(object);
+    if (type == &PyFunction_Type) {
+        if (c.nargs == c.args.size() && library_function(object)) return call_library(a, std::move(c));
+        if (library_function(object)) return call_library(a, std::move(c));
+        return call_python(a, object, c, redirect, popped, Redirect::identity, 0);
+    }
+    if (type == &PyMethod_Type) {
+        PyObject *function = PyMethod_GET_FUNCTION(object), *self = PyMethod_GET_SELF(object);
+        ShadowId f, s;
+        if (shadows_[id].kind == Shadow::fresh) f = shadows_[id].parts[0], s = shadows_[id].parts[1];
+        else {
+            f = raw(source(Source::method_function, shadows_[id].source, 0, nullptr), function);
+            s = raw(source(Source::method_self, shadows_[id].source, 0, nullptr), self);
+        }
+        if (!know(f, function)) return stop_refused(a);
+        c.args.insert(c.args.begin(), canonical(s));
+        c.values.insert(c.values.begin(), self);
+        c.nargs++;
+        c.callable = function;
+        return call_value(a, f, function, std::move(c), redirect, popped);
+    }
+    if (PyType_Check(object)) return call_type(a, reinterpret_cast<PyTypeObject*>(object), c, redirect, popped);
+    if (names().is_plain_instance_type(type)) {
+        PyObject* found = _PyType_Lookup(type, interned("__call__"));
+        guard_type_attribute(type, interned("__call__"), found);
+        if (found && PyFunction_Check(found)) {
+            identity_object(found);
+            c.args.insert(c.args.begin(), id);
+            c.values.insert(c.values.begin(), object);
+            c.nargs++;
+            return call_python(a, found, c, redirect, popped, Redirect::identity, 0);
+        }
+        return stop(a, std::string("a ") + type->tp_name + " object is called", "");
+    }
+    bool stopped = false;
+    if (call_method(a, c, stopped)) return stopped ? Before::stop : Before::perform;
+    if (call_builtin(a, c, stopped)) return stopped ? Before::stop : Before::perform;
+    return call_library(a, std::move(c));
+}
+
+Recording::Before Recording::call_python(Activation& a, PyObject* function, Call& c, Redirect& redirect, int popped, Redirect::After after, ShadowId instance) {
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return stop(a, "a generator or coroutine is made", "use a list comprehension");
+    if (reinterpret_cast<PyFunctionObject*>(function)->vectorcall == nullptr) return stop(a, "a function without vectorcall", "");
+    PyObject* kwnames = c.kwnames;
+    redirect_names_ = Owned<>::borrow(kwnames);
+    const Before answer = redirect_to(a, function, std::move(c.args), std::move(c.values), popped, after, redirect, instance);
+    if (answer == Before::redirect) {
+        redirect.kwnames = kwnames;
+        redirect.nargs = c.nargs;
+    }
+    return answer;
+}
+
+Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& c, Redirect& redirect, int popped) {
+    bool stopped = false;
+    if (call_builtin(a, c, stopped)) return stopped ? Before::stop : Before::perform;
+    if (!names().is_plain_instance_type(type) || Py_TYPE(type) != &PyType_Type || type->tp_new != PyBaseObject_Type.tp_new || type->tp_del ||
+        _PyType_Lookup(type, interned("__del__")) || (type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) ||
+        (names().module && PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), names().module) == 1))
+        return call_library(a, std::move(c));
+    PyObject* init = _PyType_Lookup(type, interned("__init__"));
+    guard_type_attribute(type, interned("__init__"), init);
+    guard_type_attribute(type, interned("__new__"), _PyType_Lookup(type, interned("__new__")));
+    if (!init || !PyFunction_Check(init)) return stop(a, "a class without an __init__ of its own is instantiated", "");
+    PyObject* object = type->tp_alloc(type, 0);
+    if (!object) {
+        PyErr_Clear();
+        return stop(a, "out of memory", "");
+    }
+    const ShadowId instance = fresh(NewObject::instance, {}, type);
+    shadows_[instance].real = object;
+    by_object_[object] = instance;
+    identity_object(init);
+    c.args.insert(c.args.begin(), instance);
+    c.values.insert(c.values.begin(), object);
+    c.nargs++;
+    const Before answer = call_python(a, init, c, redirect, popped, Redirect::instance, instance);
+    if (answer != Before::redirect) {
+        by_object_.erase(object);
+        Py_DECREF(object);
+        return answer;
+    }
+    redirect.made = object;
+    return answer;
+}
+
+// ------------------------------------------------------------------------------------------------ the callee's frame
+bool Recording::enter(Activation& callee, const CallToken& token) {
+    if (finished_) return false;
+    const Redirect& c = *token.call;
+    PyCodeObject* code = callee.code;
+    PyObject* function = token.function;
+    const int named = code->co_argcount + code->co_kwonlyargcount;
+    ShadowId* sh = callee.shadows;
+    std::memset(sh, 0, sizeof(ShadowId) * static_cast<size_t>(callee.decoded->slots));
+    const size_t positional = std::min(c.nargs, static_cast<size_t>(code->co_argcount));
+    for (size_t k = 0; k < positional; k++) sh[k] = c.shadows[k];
+    if (code->co_flags & CO_VARARGS) {
+        std::vector<ShadowId> rest(c.shadows + positional, c.shadows + c.nargs);
+        sh[named] = fresh(NewObject::tuple, std::move(rest), &PyTuple_Type);
+    }
+    std::vector<ShadowId> extra;
+    for (Py_ssize_t k = 0; c.kwnames && k < PyTuple_GET_SIZE(c.kwnames); k++) {
+        PyObject* name = PyTuple_GET_ITEM(c.kwnames, k);
+        bool bound = false;
+        for (int slot = code->co_posonlyargcount; slot < named && !bound; slot++)
+            if (PyUnicode_Compare(name, PyTuple_GET_ITEM(code->co_localsplusnames, slot)) == 0) sh[slot] = c.shadows[c.nargs + static_cast<size_t>(k)], bound = true;
+        if (!bound) extra.push_back(constant(name)), extra.push_back(c.shadows[c.nargs + static_cast<size_t>(k)]);
+    }
+    if (code->co_flags & CO_VARKEYWORDS) sh[named + ((code->co_flags & CO_VARARGS) ? 1 : 0)] = fresh(NewObject::dict, std::move(extra), &PyDict_Type);
+    free_variables(callee, canonical(by_object_.contains(function) ? by_object_[function] : identity_object(function)));
+    // Defaults have sources of their own: they may be replaced, and their objects may be changed in place.
+    const ShadowId f = canonical(by_object_.contains(function) ? by_object_[function] : identity_object(function));
+    for (int slot = 0; slot < named; slot++) {
+        if (sh[slot] || !callee.locals[slot]) continue;
+        PyObject* value = callee.locals[slot];
+        if (shadows_[f].kind == Shadow::fresh) {
+            if (!is_immutable(value)) continue;
+            sh[slot] = constant(value);
+        } else if (slot < code->co_argcount) {
+            PyObject* defaults = PyFunction_GET_DEFAULTS(function);
+            const auto n = defaults ? static_cast<int>(PyTuple_GET_SIZE(defaults)) : 0;
+            sh[slot] = raw(source(Source::default_, shadows_[f].source, static_cast<uint32_t>(slot - (code->co_argcount - n)), nullptr), value);
+        } else {
+            PyObject* name = PyTuple_GET_ITEM(code->co_localsplusnames, slot);
+            sh[slot] = raw(source(Source::kwdefault, shadows_[f].source, 0, canonical_key(name)), value);
+        }
+    }
+    return true;
+}
+
+Recording::Before Recording::make_function(Activation& a, const Instruction& i) {
+    // 3.11, 3.12: defaults, kwdefaults, annotations, closure below the code object, each if its bit is set. 3.13: code only.
+    PyObject** p = a.sp - 1;
+    const ShadowId code = canonical(a.shadow(p));
+    if (!code || shadows_[code].type != &PyCode_Type) return stop(a, "a function of unknown code", "");
+    ShadowId closure = 0, annotations = 0, kwdefaults = 0, defaults = 0;
+    auto take = [&](uint32_t bit, ShadowId& into) {
+        if (bytecode::python >= 313 || !(i.arg & bit)) return true;
+        into = canonical(a.shadow(--p));
+        return into != 0;
+    };
+    if (!take(8, closure) || !take(4, annotations) || !take(2, kwdefaults) || !take(1, defaults)) return stop(a, "a function with parts of unknown origin", "");
+    if (bytecode::python >= 313) return stop(a, "a function is made", "");
+    const ShadowId globals = globals_shadow(a);
+    PyObject* name = reinterpret_cast<PyCodeObject*>(shadows_[code].real)->co_qualname;
+    const ShadowId f = fresh(NewObject::function, {code, globals, constant(name), defaults, kwdefaults, closure, annotations}, &PyFunction_Type);
+    pending_ = PendingKind::called; // after() learns the object's address
+    pending_shadow_ = f;
+    made_function_ = true;
+    return Before::perform;
+}
+
+} // namespace dyno::capture

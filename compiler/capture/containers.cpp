@@ -1,0 +1,552 @@
+// Lists, tuples, dicts, slices and iterators: made here, or from outside with their lengths and keys guarded as far as used.
+#include "compiler/capture/names.h"
+#include "compiler/capture/recording.h"
+
+namespace dyno::capture {
+using bytecode::Op;
+
+bool Recording::guard_length(ShadowId id, PyObject* value) {
+    id = canonical(id);
+    const Shadow& s = shadows_[id];
+    if (s.kind != Shadow::object || s.source == Guard::none_) return true;
+    if (places_.contains({id, 'l', nullptr, 0})) return true; // stores since then are the segment's own
+    if (s.written) return false;
+    places_[{id, 'l', nullptr, 0}] = 0;
+    Guard g;
+    g.kind = Guard::length;
+    g.source = s.source;
+    g.expected = static_cast<uint32_t>(PyObject_Size(value));
+    guard(g);
+    return true;
+}
+
+/// The shadows of a sequence's items; nothing if they cannot be known (refusal() is set).
+std::optional<std::vector<ShadowId>> Recording::items_of(ShadowId given, PyObject* object) {
+    const ShadowId id = canonical(given);
+    const Shadow::Kind kind = shadows_[id].kind;
+    if (kind == Shadow::constant && PyTuple_Check(object)) {
+        std::vector<ShadowId> items;
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(object); k++) items.push_back(constant(PyTuple_GET_ITEM(object, k)));
+        return items;
+    }
+    const bool sequence = PyTuple_CheckExact(object) || PyList_CheckExact(object);
+    if (kind == Shadow::outcome && PyTuple_Check(object)) return shadows_[id].parts;
+    if (!sequence) {
+        refuse(std::string("the items of a ") + Py_TYPE(object)->tp_name);
+        return std::nullopt;
+    }
+    if (kind == Shadow::fresh || kind == Shadow::outcome) {
+        if (static_cast<Py_ssize_t>(shadows_[id].parts.size()) != PySequence_Fast_GET_SIZE(object)) {
+            refuse("a list that library code has changed");
+            return std::nullopt;
+        }
+        return shadows_[id].parts;
+    }
+    if (kind != Shadow::object) {
+        refuse("a sequence of unknown origin");
+        return std::nullopt;
+    }
+    if (shadows_[id].written && shadows_[id].type == &PyList_Type) {
+        refuse("a list is read as a whole after it was changed");
+        return std::nullopt;
+    }
+    guard_length(id, object);
+    std::vector<ShadowId> items;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(object); k++) items.push_back(read_index(id, k, PySequence_Fast_GET_ITEM(object, k)));
+    return items;
+}
+
+/// The value of a constant-like key; null if it depends on data.
+PyObject* Recording::key_of(ShadowId given, PyObject* key) {
+    if (!know(given, key)) return nullptr;
+    const ShadowId id = canonical(given);
+    if (shadows_[id].kind == Shadow::number) return concrete(id, key);
+    if (shadows_[id].kind == Shadow::constant || shadows_[id].identity) return key;
+    return nullptr;
+}
+
+Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redirect& redirect) {
+    (void)i;
+    PyObject *object = a.sp[-2], *key = a.sp[-1];
+    const ShadowId given = a.shadow(a.sp - 2), key_id = a.shadow(a.sp - 1);
+    if (!know(given, object)) return stop_refused(a);
+    const ShadowId id = canonical(given);
+    if (shadows_[id].kind == Shadow::tensor) {
+        if (selects_by_mask(key_id, key)) return stop(a, "boolean indexing: the size of the result depends on data", "use torch.where or numpy.where");
+        Call call;
+        call.callable = _PyType_Lookup(Py_TYPE(object), interned("__getitem__"));
+        call.args = {id, key_id};
+        call.values = {object, key};
+        call.nargs = 2;
+        return pend_call(a, std::move(call));
+    }
+    if (PyDict_CheckExact(object)) {
+        PyObject* k = key_of(key_id, key);
+        if (!k) return stop(a, "a dict key that is not known before run time", "");
+        k = canonical_key(k);
+        PyObject* value = k ? PyDict_GetItemWithError(object, k) : nullptr;
+        if (!value) {
+            PyErr_Clear();
+            return stop(a, "a dict key that is missing", "");
+        }
+        if (shadows_[id].kind == Shadow::fresh) {
+            const ShadowId v = fresh_dict_item(id, k);
+            return v ? pend_fixed(v) : stop(a, "a dict item of unknown origin", "");
+        }
+        if (shadows_[id].kind != Shadow::object) return stop(a, "a dict of unknown origin", "");
+        const ShadowId v = look_up(id, k, value);
+        return v ? pend_fixed(v) : stop_refused(a);
+    }
+    if (PyTuple_Check(object) || PyList_CheckExact(object)) {
+        PyObject* k = key_of(key_id, key);
+        if (!k) return stop(a, "an index that is not known before run time", "");
+        if (shadows_[id].kind == Shadow::constant) return pend_constant();
+        const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
+        if (PyLong_CheckExact(k) || PyBool_Check(k)) {
+            Py_ssize_t at_index = PyLong_AsSsize_t(k);
+            if (at_index < 0) {
+                at_index += n;
+                if (!guard_length(id, object)) return stop(a, "the end of a list that was changed", "");
+            }
+            if (at_index < 0 || at_index >= n || PyErr_Occurred()) {
+                PyErr_Clear();
+                return stop(a, "an index out of range", "");
+            }
+            if (shadows_[id].kind == Shadow::object) {
+                if (at_index > UINT32_MAX) return stop(a, "an index out of range", "");
+                const ShadowId v = read_index(id, at_index, PySequence_Fast_GET_ITEM(object, at_index));
+                return know(v, PySequence_Fast_GET_ITEM(object, at_index)) ? pend_fixed(v) : stop_refused(a);
+            }
+            if (static_cast<Py_ssize_t>(shadows_[id].parts.size()) != n) return stop(a, "a sequence of unknown origin", "");
+            return pend_fixed(shadows_[id].parts[static_cast<size_t>(at_index)]);
+        }
+        if (PySlice_Check(k) && (PyTuple_CheckExact(object) || PyList_CheckExact(object))) {
+            auto items = items_of(id, object);
+            if (!items) return stop_refused(a);
+            Py_ssize_t from, to, step;
+            if (PySlice_Unpack(k, &from, &to, &step) < 0) {
+                PyErr_Clear();
+                return stop(a, "a slice that is not of integers", "");
+            }
+            const Py_ssize_t count = PySlice_AdjustIndices(n, &from, &to, step);
+            std::vector<ShadowId> parts;
+            for (Py_ssize_t j = 0; j < count; j++) parts.push_back((*items)[static_cast<size_t>(from + j * step)]);
+            const bool tuple = PyTuple_CheckExact(object);
+            return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), Py_TYPE(object)));
+        }
+        return stop(a, "an index of an unusual type", "");
+    }
+    if (shadows_[id].kind == Shadow::constant && key_of(key_id, key)) return pend_constant();
+    if (names().is_plain_instance_type(Py_TYPE(object))) {
+        PyObject* found = _PyType_Lookup(Py_TYPE(object), interned("__getitem__"));
+        guard_type_attribute(Py_TYPE(object), interned("__getitem__"), found);
+        if (found && PyFunction_Check(found)) {
+            identity_object(found);
+            return redirect_to(a, found, {id, key_id}, {object, key}, 2, Redirect::identity, redirect);
+        }
+    }
+    return stop(a, std::string("an item of a ") + Py_TYPE(object)->tp_name, "");
+}
+
+/// x[mask]: the key is, or holds, a boolean tensor or array.
+bool Recording::selects_by_mask(ShadowId given, PyObject* key) {
+    if (!know(given, key)) return false;
+    const ShadowId id = canonical(given);
+    if (shadows_[id].kind == Shadow::tensor) {
+        const DType t = builder_.type(shadows_[id].node).dtype;
+        return t == DType::b8 || (t == DType::u8 && builder_.type(shadows_[id].node).domain == graph::Domain::torch);
+    }
+    if (!PyTuple_CheckExact(key)) return false;
+    auto items = items_of(id, key);
+    if (!items) return false;
+    for (size_t k = 0; k < items->size(); k++)
+        if (selects_by_mask((*items)[k], PyTuple_GET_ITEM(key, static_cast<Py_ssize_t>(k)))) return true;
+    return false;
+}
+
+ShadowId Recording::fresh_dict_item(ShadowId id, PyObject* key) {
+    const std::vector<ShadowId>& parts = at(id).parts;
+    for (size_t k = 0; k + 1 < parts.size(); k += 2) {
+        PyObject* mine = at(parts[k]).real;
+        if (!mine) continue;
+        PyObject* same = canonical_key(mine);
+        if (same == key) return parts[k + 1];
+    }
+    return 0;
+}
+/// False: the key is not a constant, the dict can no longer be followed.
+bool Recording::set_fresh_dict_item(ShadowId id, ShadowId key, ShadowId value) {
+    PyObject* real = at(key).kind == Shadow::constant || at(key).identity ? at(key).real : nullptr;
+    if (!real || at(id).kind != Shadow::fresh) return false;
+    PyObject* k = canonical_key(real);
+    if (!k) return false;
+    std::vector<ShadowId>& parts = at(id).parts;
+    for (size_t j = 0; j + 1 < parts.size(); j += 2)
+        if (canonical_key(at(parts[j]).real) == k) {
+            parts[j + 1] = value;
+            return true;
+        }
+    parts.push_back(key);
+    parts.push_back(value);
+    return true;
+}
+
+Recording::Before Recording::store_subscript(Activation& a, const Instruction& i) {
+    (void)i;
+    PyObject *value = a.sp[-3], *object = a.sp[-2], *key = a.sp[-1];
+    const ShadowId v = canonical(a.shadow(a.sp - 3)), given = a.shadow(a.sp - 2), key_id = a.shadow(a.sp - 1);
+    if (!v) return stop(a, "a value of unknown origin is stored", "");
+    if (!know(given, object)) return stop_refused(a);
+    const ShadowId id = canonical(given);
+    if (shadows_[id].kind == Shadow::tensor) return stop(a, "an in-place store into a tensor or array", "");
+    if (PyDict_CheckExact(object)) {
+        PyObject* k = key_of(key_id, key);
+        if (!k) return stop(a, "a dict key that is not known before run time", "");
+        if (shadows_[id].kind == Shadow::fresh)
+            return set_fresh_dict_item(id, canonical(key_id), v) ? pend_stored() : stop(a, "a dict key that is not a constant", "");
+        if (shadows_[id].kind != Shadow::object || segment_.sources[shadows_[id].source].kind == Source::instance_dict)
+            return stop(a, "a dict of unknown origin is changed", "");
+        if (!is_immutable(k)) return stop(a, "a dict key with a hash of its own", "");
+        return store_item(a, id, k, object, v);
+    }
+    if (PyList_CheckExact(object)) {
+        PyObject* k = key_of(key_id, key);
+        if (!k || !PyLong_CheckExact(k)) return stop(a, "a list index that is not known before run time", "");
+        const Py_ssize_t n = PyList_GET_SIZE(object);
+        Py_ssize_t at_index = PyLong_AsSsize_t(k);
+        if (at_index < 0) at_index += n;
+        if (at_index < 0 || at_index >= n) {
+            PyErr_Clear();
+            return stop(a, "a list index out of range", "");
+        }
+        if (shadows_[id].kind == Shadow::fresh) {
+            shadows_[id].parts[static_cast<size_t>(at_index)] = v;
+            return pend_stored();
+        }
+        if (shadows_[id].kind != Shadow::object) return stop(a, "a list of unknown origin is changed", "");
+        if (has_finaliser(PyList_GET_ITEM(object, at_index))) return stop(a, "the store drops an object with a finaliser", "");
+        if (!guard_length(id, object)) return stop(a, "a list that has grown is changed", "");
+        places_[{id, 'i', nullptr, at_index}] = v;
+        shadows_[id].written = true;
+        WrittenEffect w;
+        w.effect.kind = Effect::list_set;
+        w.effect.position = at_index;
+        w.effect.from = span_of(a);
+        w.target = id;
+        w.value = v;
+        effects_.push_back(std::move(w));
+        return pend_stored();
+    }
+    (void)value;
+    return stop(a, std::string("an item of a ") + Py_TYPE(object)->tp_name + " is set", "");
+}
+
+// ------------------------------------------------------------------------------------------------ building
+Recording::Before Recording::build(Activation& a, const Instruction& i) {
+    const bool map = i.op == Op::build_map, fixed = i.op == Op::build_const_map;
+    const int count = static_cast<int>(map ? 2 * i.arg : fixed ? i.arg + 1 : i.arg);
+    PyObject** first = a.sp - count;
+    bool all_constant = true;
+    std::vector<ShadowId> ids;
+    for (int k = 0; k < count; k++) {
+        const ShadowId id = canonical(a.shadow(first + k));
+        if (!id) return stop(a, "a value of unknown origin", "");
+        all_constant &= shadows_[id].kind == Shadow::constant;
+        ids.push_back(id);
+    }
+    switch (i.op) {
+    case Op::build_tuple:
+        if (all_constant) return pend_constant();
+        return pend_fixed(fresh(NewObject::tuple, std::move(ids), &PyTuple_Type));
+    case Op::build_slice: {
+        for (int k = 0; k < count; k++)
+            if (!know(ids[static_cast<size_t>(k)], first[k])) return stop_refused(a);
+        all_constant = true;
+        for (int k = 0; k < count; k++) {
+            const ShadowId id = canonical(ids[static_cast<size_t>(k)]);
+            if (shadows_[id].kind == Shadow::number) concrete(id, first[k]);
+            all_constant &= shadows_[id].kind == Shadow::constant;
+        }
+        if (all_constant) return pend_constant();
+        if (ids.size() == 2) ids.push_back(constant(Py_None));
+        return pend_fixed(fresh(NewObject::slice, std::move(ids), &PySlice_Type));
+    }
+    case Op::build_list: return pend_fixed(fresh(NewObject::list, std::move(ids), &PyList_Type));
+    case Op::build_set:
+        if (!all_constant) return stop(a, "a set of values that are not constants", "");
+        return pend_fixed(fresh(NewObject::set, std::move(ids), &PySet_Type));
+    default: break;
+    }
+    std::vector<ShadowId> parts;
+    if (fixed) {
+        PyObject* keys = a.sp[-1];
+        ids.pop_back();
+        for (size_t k = 0; k < ids.size(); k++) {
+            parts.push_back(constant(PyTuple_GET_ITEM(keys, static_cast<Py_ssize_t>(k))));
+            parts.push_back(ids[k]);
+        }
+        return pend_fixed(fresh(NewObject::dict, std::move(parts), &PyDict_Type));
+    }
+    const ShadowId dict = fresh(NewObject::dict, {}, &PyDict_Type);
+    for (size_t k = 0; k + 1 < ids.size(); k += 2) {
+        if (!key_of(ids[k], first[k]) || !set_fresh_dict_item(dict, canonical(ids[k]), ids[k + 1])) return stop(a, "a dict key that is not a constant", "");
+    }
+    return pend_fixed(dict);
+}
+
+Recording::Before Recording::extend(Activation& a, const Instruction& i) {
+    if (i.op == Op::list_to_tuple) {
+        auto items = items_of(a.shadow(a.sp - 1), a.sp[-1]);
+        return items ? pend_fixed(fresh(NewObject::tuple, *items, &PyTuple_Type)) : stop_refused(a);
+    }
+    const int below = static_cast<int>(i.arg) + (i.op == Op::map_add ? 1 : 0);
+    const ShadowId target = canonical(a.shadow(a.sp - 1 - below)), value = canonical(a.shadow(a.sp - 1));
+    if (!target || !value || shadows_[target].kind != Shadow::fresh) return stop(a, "a container of unknown origin grows", "");
+    switch (i.op) {
+    case Op::list_append: shadows_[target].parts.push_back(value); return pend_stored();
+    case Op::map_add:
+        if (!key_of(a.shadow(a.sp - 2), a.sp[-2]) || !set_fresh_dict_item(target, canonical(a.shadow(a.sp - 2)), value)) return stop(a, "a dict key that is not a constant", "");
+        return pend_stored();
+    case Op::list_extend: {
+        if (!know(value, a.sp[-1])) return stop_refused(a);
+        auto items = items_of(value, a.sp[-1]);
+        if (!items) return stop_refused(a);
+        shadows_[target].parts.insert(shadows_[target].parts.end(), items->begin(), items->end());
+        return pend_stored();
+    }
+    default: {
+        if (!know(value, a.sp[-1])) return stop_refused(a);
+        auto pairs = dict_items(canonical(value), a.sp[-1]);
+        if (!pairs) return stop_refused(a);
+        for (size_t k = 0; k + 1 < pairs->size(); k += 2)
+            if (!set_fresh_dict_item(target, (*pairs)[k], (*pairs)[k + 1])) return stop(a, "a dict key that is not a constant", "");
+        return pend_stored();
+    }
+    }
+}
+
+/// key, value, key, value ... of a dict whose keys are then guarded.
+std::optional<std::vector<ShadowId>> Recording::dict_items(ShadowId given, PyObject* object) {
+    const ShadowId id = canonical(given);
+    if (!PyDict_CheckExact(object)) {
+        refuse(std::string("the items of a ") + Py_TYPE(object)->tp_name);
+        return std::nullopt;
+    }
+    if (shadows_[id].kind == Shadow::fresh) return shadows_[id].parts;
+    if (shadows_[id].kind != Shadow::object || shadows_[id].written) {
+        refuse("a dict is read as a whole after it was changed");
+        return std::nullopt;
+    }
+    std::vector<ShadowId> parts;
+    PyObject *key, *value;
+    auto keys = Owned<>::steal(PyTuple_New(PyDict_GET_SIZE(object)));
+    Py_ssize_t pos = 0, n = 0;
+    while (PyDict_Next(object, &pos, &key, &value)) {
+        if (!is_immutable(key)) {
+            refuse("a dict with keys that have a hash of their own");
+            return std::nullopt;
+        }
+        PyTuple_SET_ITEM(keys.get(), n++, Py_NewRef(key));
+        parts.push_back(constant(key));
+        parts.push_back(read_item(id, key, value));
+    }
+    if (places_.try_emplace({id, 'k', nullptr, 0}, 0).second) {
+        Guard g;
+        g.kind = Guard::keys;
+        g.source = shadows_[id].source;
+        g.expected = constant_index(keys.get());
+        guard(g);
+    }
+    return parts;
+}
+
+Recording::Before Recording::unpack(Activation& a, const Instruction& i) {
+    PyObject* object = a.sp[-1];
+    const ShadowId given = a.shadow(a.sp - 1);
+    if (!know(given, object)) return stop_refused(a);
+    auto items = items_of(given, object);
+    if (!items) return stop_refused(a);
+    pending_parts_ = std::move(*items);
+    (void)i;
+    pending_ = PendingKind::stored;
+    return Before::perform;
+}
+void Recording::unpacked(Activation& a, const Instruction& i, PyObject* const* items, size_t n, ShadowId* out) {
+    if (finished_) {
+        for (size_t k = 0; k < n; k++) out[k] = 0;
+        return;
+    }
+    if (i.op == Op::unpack) {
+        for (size_t k = 0; k < n; k++) out[k] = k < pending_parts_.size() ? pending_parts_[k] : 0;
+        return;
+    }
+    const size_t before = i.arg & 0xff, after = i.arg >> 8, total = pending_parts_.size();
+    for (size_t k = 0; k < before; k++) out[k] = pending_parts_[k];
+    out[before] = fresh(NewObject::list, {pending_parts_.begin() + static_cast<long>(before), pending_parts_.begin() + static_cast<long>(total - after)}, &PyList_Type);
+    for (size_t k = 0; k < after; k++) out[before + 1 + k] = pending_parts_[total - after + k];
+    (void)a;
+    (void)items;
+}
+
+// ------------------------------------------------------------------------------------------------ iteration
+/// An iterator over a value made or read here; 0 if we do not follow it (refusal() is set).
+ShadowId Recording::iterate(ShadowId given, PyObject* object) {
+    const ShadowId id = canonical(given);
+    IteratorShadow it;
+    if (shadows_[id].kind == Shadow::iterator) {
+        const IteratorShadow& mine = iterators_[iterator_of_[id]];
+        if (mine.kind == IteratorShadow::dict_keys || mine.kind == IteratorShadow::dict_values || mine.kind == IteratorShadow::dict_items || PyRange_Check(object)) {
+            it = mine; // a view or a range: its iterator starts anew
+            it.position = 0;
+            return iterator(std::move(it), nullptr);
+        }
+        return id;
+    }
+    if (PyDict_CheckExact(object)) {
+        auto pairs = dict_items(id, object);
+        if (!pairs) return 0;
+        it.kind = IteratorShadow::dict_keys;
+        it.bases = {id};
+        for (size_t k = 0; k < pairs->size(); k += 2) it.items.push_back((*pairs)[k]);
+    } else {
+        auto items = items_of(id, object);
+        if (!items) return 0;
+        it.kind = IteratorShadow::sequence;
+        it.bases = {id};
+        it.items = std::move(*items);
+    }
+    it.length = static_cast<int64_t>(it.items.size());
+    return iterator(std::move(it), nullptr);
+}
+
+/// Moves on: the next element's shadow, or nothing at the end.
+std::optional<ShadowId> Recording::next_of(ShadowId given) {
+    const uint32_t index = iterator_of_.at(canonical(given));
+    IteratorShadow& it = iterators_[index];
+    switch (it.kind) {
+    case IteratorShadow::range: {
+        if (it.position >= it.length) return std::nullopt;
+        auto number = Owned<>::steal(PyLong_FromLongLong(it.start + it.position * it.step));
+        it.position++;
+        return constant(number.get());
+    }
+    case IteratorShadow::enumerate: {
+        const int64_t count = it.start + it.position;
+        const ShadowId base = it.bases[0];
+        auto element = next_of(base);
+        if (!element) return std::nullopt;
+        iterators_[index].position++;
+        auto number = Owned<>::steal(PyLong_FromLongLong(count));
+        const ShadowId k = constant(number.get());
+        return fresh(NewObject::tuple, {k, *element}, &PyTuple_Type);
+    }
+    case IteratorShadow::zip: {
+        std::vector<ShadowId> parts;
+        for (ShadowId base : std::vector<ShadowId>(it.bases)) {
+            auto element = next_of(base);
+            if (!element) return std::nullopt;
+            parts.push_back(*element);
+        }
+        if (parts.empty()) return std::nullopt;
+        iterators_[index].position++;
+        return fresh(NewObject::tuple, std::move(parts), &PyTuple_Type);
+    }
+    default: {
+        // A list made here may have grown since.
+        if (it.kind == IteratorShadow::sequence && !it.bases.empty() && at(it.bases[0]).kind == Shadow::fresh && at(it.bases[0]).type == &PyList_Type) {
+            const std::vector<ShadowId>& now = at(it.bases[0]).parts;
+            if (it.position >= static_cast<int64_t>(now.size())) return std::nullopt;
+            return now[static_cast<size_t>(it.position++)];
+        }
+        if (it.position >= static_cast<int64_t>(it.items.size())) return std::nullopt;
+        return it.items[static_cast<size_t>(it.position++)];
+    }
+    }
+}
+int64_t Recording::turns_of(ShadowId given) {
+    const IteratorShadow& it = iterators_[iterator_of_.at(canonical(given))];
+    if (it.kind == IteratorShadow::enumerate) return turns_of(it.bases[0]);
+    if (it.kind == IteratorShadow::zip) {
+        int64_t least = INT64_MAX;
+        for (ShadowId b : it.bases) least = std::min(least, turns_of(b));
+        return it.bases.empty() ? 0 : least;
+    }
+    return it.kind == IteratorShadow::range ? it.length - it.position : static_cast<int64_t>(it.items.size()) - it.position;
+}
+
+Recording::Before Recording::get_iter(Activation& a, const Instruction& i, Redirect& redirect) {
+    (void)i;
+    PyObject* object = a.sp[-1];
+    const ShadowId given = a.shadow(a.sp - 1);
+    if (!know(given, object)) return stop_refused(a);
+    const ShadowId id = canonical(given);
+    if (shadows_[id].kind == Shadow::tensor) return stop(a, "a loop over the rows of a tensor or array", "");
+    if (shadows_[id].kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(object))) {
+        PyObject* found = _PyType_Lookup(Py_TYPE(object), interned("__iter__"));
+        guard_type_attribute(Py_TYPE(object), interned("__iter__"), found);
+        if (found && PyFunction_Check(found) && !(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(found))->co_flags & CO_GENERATOR)) {
+            identity_object(found);
+            return redirect_to(a, found, {id}, {object}, 1, Redirect::identity, redirect);
+        }
+        return stop(a, std::string("a loop over a ") + Py_TYPE(object)->tp_name, "");
+    }
+    const ShadowId it = iterate(id, object);
+    return it ? pend_fixed(it) : stop_refused(a);
+}
+
+Recording::Before Recording::for_iter(Activation& a, const Instruction& i) {
+    (void)i;
+    const ShadowId id = canonical(a.shadow(a.sp - 1));
+    const int header = a.at - i.prefix;
+    if (!id || shadows_[id].kind != Shadow::iterator) return cut(a);
+    auto& turns = header_turns_[header + static_cast<int>(reinterpret_cast<uintptr_t>(a.frame) % 1000003) * 4096];
+    if (turns == 0 && turns_of(id) > static_cast<int64_t>(limits_.unrolled_turns)) return cut(a);
+    if (++turns > 4096) return cut(a);
+    auto element = next_of(id);
+    pending_ = PendingKind::iterator_next;
+    pending_shadow_ = element.value_or(0);
+    if (!element) header_turns_.erase(header + static_cast<int>(reinterpret_cast<uintptr_t>(a.frame) % 1000003) * 4096);
+    return Before::perform;
+}
+ShadowId Recording::finish_iterator(PyObject* result) { return result ? pending_shadow_ : 0; }
+
+Recording::Before Recording::contains(Activation& a, const Instruction& i, Redirect& redirect) {
+    (void)redirect;
+    (void)i;
+    PyObject *item = a.sp[-2], *object = a.sp[-1];
+    const ShadowId item_id = a.shadow(a.sp - 2), given = a.shadow(a.sp - 1);
+    if (!know(given, object)) return stop_refused(a);
+    const ShadowId id = canonical(given);
+    PyObject* k = key_of(item_id, item);
+    if (!k) return stop(a, "membership of a value that is not known before run time", "");
+    if (shadows_[id].kind == Shadow::constant) return pend_constant();
+    if (PyDict_CheckExact(object) && is_immutable(k)) {
+        if (shadows_[id].kind == Shadow::fresh) return pend_constant();
+        PyObject* key = canonical_key(k);
+        PyObject* value = PyDict_GetItemWithError(object, key);
+        if (value) {
+            const ShadowId v = look_up(id, key, value);
+            return v ? pend_constant() : stop_refused(a);
+        }
+        if (places_.find({id, 'd', key, 0}) == places_.end() && places_.try_emplace({id, 'b', key, 0}, 0).second) {
+            Guard g;
+            g.kind = Guard::absent;
+            g.source = shadows_[id].source;
+            g.expected = constant_index(key);
+            guard(g);
+        }
+        return pend_constant();
+    }
+    if ((PyTuple_CheckExact(object) || PyList_CheckExact(object))) {
+        auto items = items_of(id, object);
+        if (!items) return stop_refused(a);
+        for (size_t n = 0; n < items->size(); n++) {
+            PyObject* element = PySequence_Fast_GET_ITEM(object, static_cast<Py_ssize_t>(n));
+            if (!key_of((*items)[n], element)) return stop(a, "membership in a sequence of run-time values", "");
+        }
+        return pend_constant();
+    }
+    return stop(a, std::string("membership in a ") + Py_TYPE(object)->tp_name, "");
+}
+
+} // namespace dyno::capture

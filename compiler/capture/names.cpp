@@ -1,0 +1,118 @@
+// Types known by identity.
+#include "compiler/capture/names.h"
+#include "compiler/python/array.h"
+#include "compiler/python/ref.h"
+#include "compiler/python/tensor.h"
+#include "compiler/python/torch_door.h"
+#include <string>
+#include <unordered_map>
+
+namespace dyno::capture {
+namespace {
+
+Names table;
+bool torch_seen = false, numpy_seen = false;
+
+/// sys.modules[name], borrowed, never imported from here.
+PyObject* loaded(const char* name) {
+    PyObject* modules = PyImport_GetModuleDict();
+    return modules ? PyDict_GetItemString(modules, name) : nullptr;
+}
+template <class T>
+void take(T*& slot, PyObject* owner, const char* name) {
+    PyObject* v = owner ? PyObject_GetAttrString(owner, name) : nullptr;
+    if (!v) PyErr_Clear();
+    slot = reinterpret_cast<T*>(v); // library objects, kept for the process
+}
+void see_torch() {
+    PyObject* torch = python::torch_module();
+    take(table.torch_size, torch, "Size");
+    take(table.torch_dtype, torch, "dtype");
+    take(table.torch_layout, torch, "layout");
+    take(table.torch_memory_format, torch, "memory_format");
+    take(table.torch_device, torch, "device");
+    take(table.tensor, torch, "Tensor");
+    auto c = Owned<>::steal(PyObject_GetAttrString(torch, "_C"));
+    if (c) {
+        take(table.tensor_base, c.get(), "TensorBase");
+        take(table.variable_functions, c.get(), "_VariableFunctions");
+    }
+    if (PyObject* nn = loaded("torch.nn.parameter")) take(table.parameter, nn, "Parameter");
+    if (PyObject* m = loaded("torch.nn.modules.module")) {
+        auto module = Owned<>::steal(PyObject_GetAttrString(m, "Module"));
+        if (module) {
+            table.module = module.share().release();
+            table.module_setattr = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(module.get()), interned("__setattr__"));
+            table.module_getattr = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(module.get()), interned("__getattr__"));
+        }
+    }
+    PyErr_Clear();
+}
+void see_numpy() {
+    PyObject* numpy = loaded("numpy");
+    take(table.ndarray, numpy, "ndarray");
+    take(table.numpy_dtype, numpy, "dtype");
+    take(table.ufunc, numpy, "ufunc");
+    auto sum = Owned<>::steal(PyObject_GetAttrString(numpy, "sum"));
+    if (sum && !PyFunction_Check(sum.get())) {
+        table.array_function = Py_TYPE(sum.get());
+        Py_INCREF(table.array_function);
+    }
+    PyErr_Clear();
+}
+
+} // namespace
+
+PyObject* interned(const char* text) {
+    static auto* known = new std::unordered_map<std::string, PyObject*>;
+    auto [it, fresh] = known->try_emplace(text, nullptr);
+    if (fresh) it->second = PyUnicode_InternFromString(text);
+    return it->second;
+}
+
+const Names& names() {
+    if (!table.method_descriptor) {
+        table.method_descriptor = &PyMethodDescr_Type;
+        table.wrapper_descriptor = &PyWrapperDescr_Type;
+        table.classmethod_descriptor = &PyClassMethodDescr_Type;
+        table.getset_descriptor = &PyGetSetDescr_Type;
+    }
+    if (!torch_seen && python::torch_ready()) torch_seen = true, see_torch();
+    if (!numpy_seen && python::numpy_ready()) numpy_seen = true, see_numpy();
+    return table;
+}
+
+bool Names::is_value_type(PyTypeObject* t) const {
+    return t == torch_size || t == torch_device || is_singleton_type(t) || (numpy_dtype && PyType_IsSubtype(t, numpy_dtype));
+}
+bool Names::is_singleton_type(PyTypeObject* t) const { return t && (t == torch_dtype || t == torch_layout || t == torch_memory_format); }
+bool Names::is_identity_type(PyTypeObject* t) const {
+    return t == &PyFunction_Type || t == &PyCFunction_Type || t == &PyModule_Type || t == method_descriptor || t == wrapper_descriptor ||
+           t == classmethod_descriptor || t == getset_descriptor || (ufunc && t == ufunc) || (array_function && t == array_function) ||
+           t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyCode_Type ||
+           PyType_IsSubtype(t, &PyType_Type);
+}
+bool Names::overrides_operators(PyTypeObject* t) const {
+    if (t == tensor || t == parameter || t == ndarray) return false;
+    static const char* const marks[] = {"__torch_function__", "__array_ufunc__", "__array_function__", "__torch_dispatch__"};
+    for (const char* mark : marks)
+        if (_PyType_Lookup(t, interned(mark))) return true;
+    return false;
+}
+bool Names::is_plain_instance_type(PyTypeObject* t) const {
+    if (!(t->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+    if (_PyType_Lookup(t, interned("__getattribute__")) !=
+        _PyType_Lookup(&PyBaseObject_Type, interned("__getattribute__")))
+        return false;
+    // Subclasses of builtin containers and numbers keep their base's C state: only the plain layout is followed.
+    return t->tp_base && !PyType_IsSubtype(t, &PyLong_Type) && !PyType_IsSubtype(t, &PyFloat_Type) && !PyType_IsSubtype(t, &PyUnicode_Type) &&
+           !PyType_IsSubtype(t, &PyBytes_Type) && !PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
+}
+
+int kw_names_before(const bytecode::Code& code, int unit) {
+    for (int k = unit - 1; k >= 0 && k >= unit - 4; k--)
+        if (code.instructions[static_cast<size_t>(k)].op == bytecode::Op::kw_names) return k;
+    return unit;
+}
+
+} // namespace dyno::capture

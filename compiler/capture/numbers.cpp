@@ -1,0 +1,304 @@
+// Operators: on tensors a library call, on Python numbers a scalar step, on constants the result itself, on instances of
+// Python classes a call of their method.
+#include "compiler/capture/names.h"
+#include "compiler/capture/recording.h"
+#include <cstring>
+
+namespace dyno::capture {
+using bytecode::Op;
+
+namespace {
+// By BINARY_OP's number; the in-place ones follow 13 later.
+const char* const operator_methods[13] = {"__add__", "__and__", "__floordiv__", "__lshift__", "__matmul__", "__mul__", "__mod__", "__or__", "__pow__", "__rshift__", "__sub__", "__truediv__", "__xor__"};
+const char* const reflected_methods[13] = {"__radd__", "__rand__", "__rfloordiv__", "__rlshift__", "__rmatmul__", "__rmul__", "__rmod__", "__ror__", "__rpow__", "__rrshift__", "__rsub__", "__rtruediv__", "__rxor__"};
+const char* const compare_methods[6] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
+} // namespace
+
+/// A scalar step whose value can be had before the program runs, or nothing.
+Recording::Before Recording::number_operation(Activation& a, ScalarStep step, ShadowId x, ShadowId y, PyObject* result) {
+    auto value = Owned<>::steal(result);
+    if (!value) {
+        PyErr_Clear();
+        return stop(a, "an operation on numbers that raises", "");
+    }
+    if (!PyLong_CheckExact(value.get()) && !PyFloat_CheckExact(value.get()) && !PyBool_Check(value.get())) return stop(a, "numbers of an unusual type", "");
+    const ShadowId id = y ? number_step(step, {x, y}, value.get()) : number_step(step, {x}, value.get());
+    pend_fixed(id);
+    pending_number_ = id;
+    return Before::perform;
+}
+
+Recording::Before Recording::binary(Activation& a, const Instruction& i, Redirect& redirect) {
+    PyObject *x = a.sp[-2], *y = a.sp[-1];
+    const ShadowId gx = a.shadow(a.sp - 2), gy = a.shadow(a.sp - 1);
+    if (!know(gx, x) || !know(gy, y)) return stop_refused(a);
+    const ShadowId ix = canonical(gx), iy = canonical(gy);
+    const Shadow::Kind kx = shadows_[ix].kind, ky = shadows_[iy].kind;
+    const int nb = static_cast<int>(i.arg);
+    const bool in_place = nb >= 13;
+    if (kx == Shadow::tensor || ky == Shadow::tensor) {
+        const ShadowId other = kx == Shadow::tensor ? iy : ix;
+        PyObject* other_value = kx == Shadow::tensor ? y : x;
+        const Shadow::Kind k = shadows_[other].kind;
+        if (k != Shadow::tensor && k != Shadow::number && !(k == Shadow::constant && (PyLong_CheckExact(other_value) || PyFloat_CheckExact(other_value) || PyBool_Check(other_value))))
+            return stop(a, std::string("an operator between a tensor and a ") + Py_TYPE(other_value)->tp_name, "");
+        const bool scalar_object = kx == Shadow::tensor && segment_.numpy_scalar.size() > shadows_[ix].node.index && segment_.numpy_scalar[shadows_[ix].node.index];
+        Call c;
+        const int plain = in_place ? nb - 13 : nb;
+        c.callable = operator_function(plain);
+        c.row = row_of(c.callable);
+        c.args = {ix, iy};
+        c.values = {x, y};
+        c.nargs = 2;
+        if (in_place && kx == Shadow::tensor && !scalar_object) return in_place_operator(a, std::move(c));
+        return pend_call(a, std::move(c));
+    }
+    const bool numbers = (kx == Shadow::number || kx == Shadow::constant) && (ky == Shadow::number || ky == Shadow::constant);
+    if (kx == Shadow::constant && ky == Shadow::constant) return pend_constant();
+    auto is_number = [](PyObject* v) { return PyLong_CheckExact(v) || PyFloat_CheckExact(v) || PyBool_Check(v); };
+    if (numbers && is_number(x) && is_number(y)) {
+        ScalarStep step{};
+        step.kind = ScalarStep::binary;
+        step.op = in_place ? nb - 13 : nb;
+        return number_operation(a, step, ix, iy, PyObject_CallFunctionObjArgs(operator_function(step.op), x, y, nullptr));
+    }
+    // list + list, tuple + tuple, list * int, str % values of what was made or read here
+    if ((PyList_CheckExact(x) && PyList_CheckExact(y)) || (PyTuple_CheckExact(x) && PyTuple_CheckExact(y))) {
+        if (nb == 0 || (nb == 13 && PyTuple_CheckExact(x))) {
+            auto left = items_of(ix, x);
+            if (!left) return stop_refused(a);
+            auto right = items_of(iy, y);
+            if (!right) return stop_refused(a);
+            left->insert(left->end(), right->begin(), right->end());
+            const bool list = PyList_CheckExact(x);
+            return pend_fixed(fresh(list ? NewObject::list : NewObject::tuple, std::move(*left), list ? &PyList_Type : &PyTuple_Type));
+        }
+        if (nb == 13 && kx == Shadow::fresh) {
+            auto right = items_of(iy, y);
+            if (!right) return stop_refused(a);
+            shadows_[ix].parts.insert(shadows_[ix].parts.end(), right->begin(), right->end());
+            return pend_fixed(ix);
+        }
+    }
+    if (nb == 5 && (PyList_CheckExact(x) || PyTuple_CheckExact(x)) && PyLong_CheckExact(y) && concrete(iy, y)) {
+        auto items = items_of(ix, x);
+        if (!items) return stop_refused(a);
+        const long long times = PyLong_AsLongLong(y);
+        if (times * static_cast<long long>(items->size()) > 4096) return stop(a, "a list of more than 4,096 items", "");
+        std::vector<ShadowId> parts;
+        for (long long k = 0; k < times; k++) parts.insert(parts.end(), items->begin(), items->end());
+        const bool list = PyList_CheckExact(x);
+        return pend_fixed(fresh(list ? NewObject::list : NewObject::tuple, std::move(parts), list ? &PyList_Type : &PyTuple_Type));
+    }
+    if (!in_place && names().is_plain_instance_type(Py_TYPE(x))) {
+        PyObject* found = _PyType_Lookup(Py_TYPE(x), interned(operator_methods[nb]));
+        guard_type_attribute(Py_TYPE(x), interned(operator_methods[nb]), found);
+        // The right operand's reflected method goes first only if its type is a subclass.
+        if (found && PyFunction_Check(found) && !(Py_TYPE(x) != Py_TYPE(y) && PyType_IsSubtype(Py_TYPE(y), Py_TYPE(x)))) {
+            identity_object(found);
+            return redirect_to(a, found, {ix, iy}, {x, y}, 2, Redirect::identity, redirect);
+        }
+    }
+    if (!in_place && is_number(x) && names().is_plain_instance_type(Py_TYPE(y))) {
+        PyObject* found = _PyType_Lookup(Py_TYPE(y), interned(reflected_methods[nb]));
+        guard_type_attribute(Py_TYPE(y), interned(reflected_methods[nb]), found);
+        if (found && PyFunction_Check(found)) {
+            identity_object(found);
+            return redirect_to(a, found, {iy, ix}, {y, x}, 2, Redirect::identity, redirect);
+        }
+    }
+    return stop(a, std::string("an operator between a ") + Py_TYPE(x)->tp_name + " and a " + Py_TYPE(y)->tp_name, "");
+}
+
+/// x += y on a tensor or array that nothing else in the segment shares memory with: its value is replaced.
+Recording::Before Recording::in_place_operator(Activation& a, Call c) {
+    const ShadowId target = c.args[0];
+    Shadow& s = shadows_[target];
+    if (s.viewed) return stop(a, "a view is changed in place", "");
+    if (!is_tensor(c.args[1]) && shadows_[c.args[1]].kind != Shadow::number && shadows_[c.args[1]].kind != Shadow::constant) return stop(a, "an in-place operator on unusual operands", "");
+    if (needs_autograd(c.args)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
+    if (s.source != Guard::none_ && !whole_and_dense(c.values[0])) return stop(a, "a tensor with gaps or overlaps is changed in place", "");
+    if (s.requires_grad) return stop(a, "a tensor that requires grad is changed in place", "");
+    if (!c.row || !c.row->lower) return stop(a, "an in-place operator that is not lowered", "");
+    // Operands that share the target's memory without being it would see the change half done.
+    in_place_target_ = target;
+    pending_call_ = std::move(c);
+    BoundArgs bound;
+    if (!bind(pending_call_.row->parameters, pending_call_.args, pending_call_.values.data(), 2, nullptr, bound)) return stop(a, "an in-place operator on unusual operands", "");
+    auto node = pending_call_.row->lower(*this, bound, pending_call_.row->op, span_of(a));
+    if (!node) return stop(a, node.reason(), "");
+    const graph::Type& was = builder_.type(s.node);
+    if (builder_.type(*node).dims != was.dims) return stop(a, "an in-place operator that would change the shape", "");
+    const DType made = builder_.type(*node).dtype;
+    if (made != was.dtype) {
+        const bool same_kind = (is_float(made) && is_float(was.dtype)) || (is_int(made) && is_int(was.dtype) && is_signed_int(made) == is_signed_int(was.dtype));
+        if (!same_kind || was.domain == graph::Domain::numpy) return stop(a, "an in-place operator that changes the element type", "");
+    }
+    graph::NodeId value = builder_.cast(*node, was.dtype, span_of(a));
+    if (claimed_.contains(value.index)) value = builder_.duplicate(value);
+    claimed_.insert(value.index);
+    node_strides_.resize(builder_.size());
+    node_strides_[value.index] = node_strides_[shadows_[target].node.index];
+    segment_.numpy_scalar.resize(builder_.size());
+    if (was.domain == graph::Domain::numpy && is_float(was.dtype)) segment_.numpy_flags = true;
+    pending_node_ = value;
+    pending_ = PendingKind::in_place;
+    return Before::perform;
+}
+ShadowId Recording::finish_in_place(Activation& a, PyObject* result) {
+    Shadow& s = shadows_[in_place_target_];
+    if (result != pending_call_.values[0]) {
+        end_before(a, "an in-place operator made a new object", "");
+        return 0;
+    }
+    s.node = pending_node_;
+    if (s.source != Guard::none_) {
+        s.written = true;
+        s.writes++;
+    }
+    tensor_nodes_++;
+    line_note(a, "captured", "", "");
+    return in_place_target_;
+}
+
+Recording::Before Recording::compare(Activation& a, const Instruction& i, Redirect& redirect) {
+    PyObject *x = a.sp[-2], *y = a.sp[-1];
+    const ShadowId gx = a.shadow(a.sp - 2), gy = a.shadow(a.sp - 1);
+    if (!know(gx, x) || !know(gy, y)) return stop_refused(a);
+    const ShadowId ix = canonical(gx), iy = canonical(gy);
+    const Shadow::Kind kx = shadows_[ix].kind, ky = shadows_[iy].kind;
+    const int op = static_cast<int>(i.arg & 0xff);
+    if (kx == Shadow::tensor || ky == Shadow::tensor) {
+        if (i.arg & bytecode::to_bool_bit) return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
+        const ShadowId other = kx == Shadow::tensor ? iy : ix;
+        const Shadow::Kind k = shadows_[other].kind;
+        PyObject* other_value = kx == Shadow::tensor ? y : x;
+        if (k != Shadow::tensor && k != Shadow::number && !(k == Shadow::constant && (PyLong_CheckExact(other_value) || PyFloat_CheckExact(other_value) || PyBool_Check(other_value))))
+            return stop(a, std::string("a comparison of a tensor with a ") + Py_TYPE(other_value)->tp_name, "");
+        Call c;
+        c.callable = compare_function(op);
+        c.row = row_of(c.callable);
+        c.args = {ix, iy};
+        c.values = {x, y};
+        c.nargs = 2;
+        return pend_call(a, std::move(c));
+    }
+    auto value_known = [&](ShadowId id) { return shadows_[id].kind == Shadow::constant || shadows_[id].identity; };
+    if (value_known(ix) && value_known(iy)) return pend_constant();
+    auto is_number = [](PyObject* v) { return PyLong_CheckExact(v) || PyFloat_CheckExact(v) || PyBool_Check(v); };
+    if (is_number(x) && is_number(y) && (kx == Shadow::number || ky == Shadow::number)) {
+        ScalarStep step{};
+        step.kind = ScalarStep::compare;
+        step.op = op;
+        return number_operation(a, step, ix, iy, PyObject_RichCompare(x, y, op));
+    }
+    // Numbers, strings, None, functions against one another: types are guarded, so the answer of == is fixed by the types.
+    const bool equality = op == Py_EQ || op == Py_NE;
+    auto simple = [&](PyObject* v, ShadowId id) { return is_number(v) || v == Py_None || PyUnicode_CheckExact(v) || shadows_[id].identity || names().is_value_type(Py_TYPE(v)); };
+    if (equality && simple(x, ix) && simple(y, iy) && Py_TYPE(x) != Py_TYPE(y)) return pend_constant();
+    if (equality && (PyTuple_CheckExact(x) || PyList_CheckExact(x)) && Py_TYPE(x) == Py_TYPE(y)) {
+        // Shapes as tuples and lists of known values.
+        auto left = items_of(ix, x);
+        if (!left) return stop_refused(a);
+        auto right = items_of(iy, y);
+        if (!right) return stop_refused(a);
+        for (size_t k = 0; k < left->size(); k++)
+            if (!key_of((*left)[k], PySequence_Fast_GET_ITEM(x, static_cast<Py_ssize_t>(k)))) return stop(a, "a comparison of sequences of run-time values", "");
+        for (size_t k = 0; k < right->size(); k++)
+            if (!key_of((*right)[k], PySequence_Fast_GET_ITEM(y, static_cast<Py_ssize_t>(k)))) return stop(a, "a comparison of sequences of run-time values", "");
+        return pend_constant();
+    }
+    if (names().is_plain_instance_type(Py_TYPE(x))) {
+        PyObject* found = _PyType_Lookup(Py_TYPE(x), interned(compare_methods[op]));
+        guard_type_attribute(Py_TYPE(x), interned(compare_methods[op]), found);
+        if (found && PyFunction_Check(found) && !(Py_TYPE(x) != Py_TYPE(y) && PyType_IsSubtype(Py_TYPE(y), Py_TYPE(x)))) {
+            identity_object(found);
+            return redirect_to(a, found, {ix, iy}, {x, y}, 2, Redirect::identity, redirect);
+        }
+    }
+    return stop(a, std::string("a comparison of a ") + Py_TYPE(x)->tp_name + " with a " + Py_TYPE(y)->tp_name, "");
+}
+
+Recording::Before Recording::unary(Activation& a, const Instruction& i, Redirect& redirect) {
+    (void)redirect;
+    PyObject* x = a.sp[-1];
+    const ShadowId given = a.shadow(a.sp - 1);
+    if (!know(given, x)) return stop_refused(a);
+    const ShadowId id = canonical(given);
+    const Shadow::Kind kind = shadows_[id].kind;
+    if (kind == Shadow::constant) return pend_constant();
+    if (kind == Shadow::tensor) {
+        if (i.op == Op::logical_not || i.op == Op::to_bool) return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
+        Call c;
+        c.callable = unary_function(static_cast<int>(i.op));
+        c.row = row_of(c.callable);
+        c.args = {id};
+        c.values = {x};
+        c.nargs = 1;
+        return pend_call(a, std::move(c));
+    }
+    if (kind == Shadow::number) {
+        ScalarStep step{};
+        step.kind = i.op == Op::negative ? ScalarStep::negative : i.op == Op::positive ? ScalarStep::positive : i.op == Op::invert ? ScalarStep::invert
+                    : i.op == Op::logical_not ? ScalarStep::not_ : ScalarStep::to_bool;
+        PyObject* result = nullptr;
+        if (i.op == Op::logical_not || i.op == Op::to_bool) {
+            const int t = PyObject_IsTrue(x);
+            if (t >= 0) result = Py_NewRef((t != 0) == (i.op == Op::to_bool) ? Py_True : Py_False);
+        } else result = i.op == Op::negative ? PyNumber_Negative(x) : i.op == Op::positive ? PyNumber_Positive(x) : PyNumber_Invert(x);
+        return number_operation(a, step, id, 0, result);
+    }
+    if (i.op == Op::logical_not || i.op == Op::to_bool) {
+        const bool container = PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_CheckExact(x) || PyAnySet_CheckExact(x);
+        if (container && kind == Shadow::fresh) return pend_constant();
+        if (container && kind == Shadow::object) return guard_length(id, x) ? pend_constant() : stop(a, "the length of a container that was changed", "");
+        if (shadows_[id].identity && (PyFunction_Check(x) || PyType_Check(x) || PyModule_Check(x) || PyCFunction_Check(x))) return pend_constant();
+        if (names().is_plain_instance_type(Py_TYPE(x)) && !_PyType_Lookup(Py_TYPE(x), interned("__bool__")) && !_PyType_Lookup(Py_TYPE(x), interned("__len__"))) {
+            guard_type_attribute(Py_TYPE(x), interned("__bool__"), nullptr);
+            guard_type_attribute(Py_TYPE(x), interned("__len__"), nullptr);
+            return pend_constant();
+        }
+    }
+    return stop(a, std::string("an operator on a ") + Py_TYPE(x)->tp_name, "");
+}
+
+Recording::Before Recording::is_op(Activation& a, const Instruction& i) {
+    (void)i;
+    PyObject *x = a.sp[-2], *y = a.sp[-1];
+    const ShadowId gx = a.shadow(a.sp - 2), gy = a.shadow(a.sp - 1);
+    if (!know(gx, x) || !know(gy, y)) return stop_refused(a);
+    const ShadowId ix = canonical(gx), iy = canonical(gy);
+    if (ix == iy) return pend_constant();
+    auto singleton = [](PyObject* v) { return v == Py_None || v == Py_True || v == Py_False || v == Py_Ellipsis || v == Py_NotImplemented; };
+    // Against a singleton: the other's type is guarded, or it is the singleton.
+    if (singleton(x) || singleton(y)) return pend_constant();
+    if (Py_TYPE(x) != Py_TYPE(y)) return pend_constant();
+    auto by_identity = [&](ShadowId id) { return shadows_[id].identity; };
+    if (by_identity(ix) && by_identity(iy)) return pend_constant();
+    // Objects made here differ from every other object.
+    const Shadow &sx = shadows_[ix], &sy = shadows_[iy];
+    auto made_here = [](const Shadow& s) { return s.kind == Shadow::fresh || (s.kind == Shadow::tensor && s.source == Guard::none_); };
+    const bool scalars = (sx.kind == Shadow::tensor && !PyObject_TypeCheck(x, names().ndarray ? names().ndarray : &PyLong_Type) && sx.type != names().tensor) || sx.kind == Shadow::number || sx.kind == Shadow::constant;
+    if (!scalars && (made_here(sx) || made_here(sy)) && x != y) return pend_constant();
+    if (sx.kind == Shadow::object && sy.kind == Shadow::object && sx.source != Guard::none_ && sy.source != Guard::none_) {
+        Guard g;
+        g.kind = x == y ? Guard::same : Guard::distinct;
+        g.source = sx.source;
+        g.other = sy.source;
+        guard(g);
+        return pend_constant();
+    }
+    return stop(a, "an identity test of values whose identity is not fixed", "");
+}
+
+Recording::Before Recording::format_value(Activation& a, const Instruction& i) {
+    const int count = i.op == Op::build_string ? static_cast<int>(i.arg) : i.op == Op::format_value && (i.arg & 4) ? 2 : i.op == Op::format_spec ? 2 : 1;
+    for (int k = 1; k <= count; k++) {
+        const ShadowId given = a.shadow(a.sp - k);
+        if (!know(given, a.sp[-k])) return stop_refused(a);
+        if (shadows_[canonical(given)].kind != Shadow::constant) return stop(a, "text is made of run-time values", "");
+    }
+    return pend_constant();
+}
+
+} // namespace dyno::capture

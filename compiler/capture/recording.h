@@ -1,0 +1,291 @@
+// Recording: the Recorder that turns one stretch of a live execution into a Segment (design: capture, record while running).
+// Input: what the evaluator tells it, instruction by instruction. Output: a Segment, or the reason why there is none.
+// It never runs user code, never changes the program's values, and owns no tensor, array or user object beyond an instruction,
+// except containers, functions, types and modules whose address it must recognise until the recording ends.
+#pragma once
+#include "compiler/bytecode/code.h"
+#include "compiler/capture/callables.h"
+#include "compiler/capture/shadow.h"
+#include "compiler/graph/build.h"
+#include "compiler/graph/op_info.h"
+#include "compiler/python/tensor.h"
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace dyno::capture {
+
+using bytecode::Instruction;
+using frame::Activation;
+using frame::CallToken;
+using frame::Redirect;
+
+/// What a recording may do; from dyno.config.
+struct Limits {
+    uint32_t nodes = 4096;
+    uint32_t inlined_depth = 50;
+    uint32_t unrolled_turns = 64;
+    bool break_everywhere = false;
+    bool twins = false; // keep the eager call of every node (for `check`)
+};
+
+class Recording final : public frame::Recorder {
+  public:
+    Recording(const SegmentKey& key, const Limits& limits);
+    ~Recording() override;
+    /// Starts at the activation's present position; fills its shadows.
+    void begin(Activation& root) override;
+
+    Before before(Activation& a, const Instruction& i, Redirect& redirect) override;
+    ShadowId after(Activation& a, const Instruction& i, PyObject* result, ShadowId callee) override;
+    void unpacked(Activation& a, const Instruction& i, PyObject* const* items, size_t n, ShadowId* out) override;
+    void jumped(Activation& a, const Instruction& i, bool taken) override;
+    bool enter(Activation& callee, const CallToken& token) override;
+    ShadowId leave(Activation& a, PyObject* result, ShadowId shadow) override;
+    void failed(Activation& a, const Instruction& i) override;
+    void stranger(PyCodeObject* code) override;
+    ShadowId cell(Activation& a, int slot, ShadowId content) override;
+
+    bool finished() const { return finished_; }
+    /// Once finished: the segment if there is anything to gain, else nothing and why_not().
+    std::optional<Segment> take();
+    const std::string& why_not() const { return why_not_; }
+    /// Whether a tensor or array was seen at all.
+    bool met_data() const { return met_data_; }
+    /// The unit in the outermost frame before which it ended, -1: it reached the return.
+    int stopped_at() const { return stopped_at_; }
+    /// A bug of ours was met: nothing will come of it.
+    void abandon(std::string why) { finished_ = discarded_ = true, why_not_ = std::move(why); }
+    PyCodeObject* code_at(uint32_t id) const { return id && id <= codes_.size() ? codes_[id - 1] : nullptr; }
+    const std::vector<LineNote>& lines() const { return lines_; }
+    const SegmentKey& key() const { return key_; }
+
+    // ---- for the families in capture/*.cpp (calls, attributes, containers, numbers, tensors)
+    struct PlaceKey {
+        ShadowId container;
+        uint8_t kind; // 'd' dict key, 'a' own attribute, 'i' list or tuple index, 'c' cell, 's' default, ...
+        PyObject* name;
+        int64_t index;
+        auto operator<=>(const PlaceKey&) const = default;
+    };
+    /// A call of a library function on known values, from before() to after().
+    struct Call {
+        PyObject* callable = nullptr; // borrowed: alive during the instruction
+        const CallRow* row = nullptr; // null: an extern without lowering
+        std::vector<ShadowId> args;   // positional, then by kwnames
+        std::vector<PyObject*> values;
+        size_t nargs = 0;
+        PyObject* kwnames = nullptr;
+        std::string name;
+    };
+    enum class PendingKind : uint8_t { none, fixed, constant, call, called, iterator_next, stored, in_place };
+
+    Shadow& at(ShadowId id);
+    ShadowId canonical(ShadowId id) const;
+    ShadowId add(Shadow shadow);
+    ShadowId constant(PyObject* value);
+    ShadowId raw(uint32_t source, PyObject* value);
+    /// Looks at a raw value: guards what it is. False: we do not compile for it; refusal() says why.
+    bool know(ShadowId id, PyObject* value);
+    /// The concrete value of a constant or number is needed: guard it. Null if it depends on run-time data.
+    PyObject* concrete(ShadowId id, PyObject* value);
+    uint32_t source(Source::Kind kind, uint32_t base, uint32_t index, PyObject* name);
+    uint32_t anchor(PyObject* object);
+    uint32_t constant_index(PyObject* value);
+    void guard(Guard g);
+    bool guard_type_attribute(PyTypeObject* type, PyObject* name, PyObject* found);
+    ValueRef ref_of(ShadowId id);
+    PyObject* canonical_key(PyObject* key);
+    ShadowId read_item(ShadowId container, PyObject* key, PyObject* value);
+    ShadowId read_index(ShadowId container, int64_t index, PyObject* value);
+    ShadowId fresh(NewObject::Kind kind, std::vector<ShadowId> parts, PyTypeObject* type);
+    ShadowId iterator(IteratorShadow it, PyTypeObject* type);
+    ShadowId number_step(ScalarStep step, std::initializer_list<ShadowId> operands, PyObject* result);
+    bool is_tensor(ShadowId id) const;
+    std::optional<std::vector<ShadowId>> items_of(ShadowId id, PyObject* object);
+    bool needs_autograd(const std::vector<ShadowId>& args);
+    const std::string& refusal() const { return refusal_; }
+    bool refuse(std::string reason, std::string hint = {});
+    graph::Builder& builder() { return builder_; }
+    std::optional<graph::Operand> operand(ShadowId id, graph::Domain domain);
+    SourceSpan span_of(const Activation& a);
+    const Limits& limits() const { return limits_; }
+
+  private:
+    friend struct Families;
+    Before stop(Activation& a, std::string reason, std::string hint);
+    Before stop_refused(Activation& a) { return stop(a, refusal_, hint_); }
+    void finish(Activation* innermost, Exit exit);
+    void end_before(Activation& a, std::string reason, std::string hint);
+    FrameRecipe recipe_of(Activation& a, PyObject** sp, int unit);
+    void add_memory_guards();
+    void add_identity_guards();
+    void add_outputs();
+    void line_note(Activation& a, const char* status, const std::string& reason, const std::string& hint);
+
+    // instruction families: each answers for before() and prepares `pending_`
+    Before load_global(Activation& a, const Instruction& i);
+    Before load_name(Activation& a, const Instruction& i);
+    Before load_deref(Activation& a, const Instruction& i);
+    Before store_deref(Activation& a, const Instruction& i);
+    Before store_name(Activation& a, const Instruction& i, bool global);
+    Before load_attribute(Activation& a, const Instruction& i, Redirect& redirect, bool method);
+    Before store_attribute(Activation& a, const Instruction& i, Redirect& redirect);
+    Before binary(Activation& a, const Instruction& i, Redirect& redirect);
+    Before compare(Activation& a, const Instruction& i, Redirect& redirect);
+    Before unary(Activation& a, const Instruction& i, Redirect& redirect);
+    Before is_op(Activation& a, const Instruction& i);
+    Before contains(Activation& a, const Instruction& i, Redirect& redirect);
+    Before subscript(Activation& a, const Instruction& i, Redirect& redirect);
+    Before store_subscript(Activation& a, const Instruction& i);
+    Before build(Activation& a, const Instruction& i);
+    Before extend(Activation& a, const Instruction& i);
+    Before unpack(Activation& a, const Instruction& i);
+    Before get_iter(Activation& a, const Instruction& i, Redirect& redirect);
+    Before for_iter(Activation& a, const Instruction& i);
+    Before jump(Activation& a, const Instruction& i);
+    Before jump_back(Activation& a, const Instruction& i);
+    Before call(Activation& a, const Instruction& i, Redirect& redirect);
+    Before call_ex(Activation& a, const Instruction& i, Redirect& redirect);
+    Before make_function(Activation& a, const Instruction& i);
+    Before format_value(Activation& a, const Instruction& i);
+    Before import_name(Activation& a, const Instruction& i);
+
+    // calls
+    Before call_value(Activation& a, ShadowId callable, PyObject* object, Call call, Redirect& redirect, int popped);
+    Before call_python(Activation& a, PyObject* function, Call& call, Redirect& redirect, int popped, Redirect::After after, ShadowId instance);
+    Before call_type(Activation& a, PyTypeObject* type, Call& call, Redirect& redirect, int popped);
+    Before call_library(Activation& a, Call call);
+    bool call_builtin(Activation& a, Call& call, bool& stopped);
+    bool call_method(Activation& a, Call& call, bool& stopped);
+    ShadowId attribute_of_tensor(ShadowId id, PyObject* object, PyObject* name, bool& call_needed);
+    ShadowId finish_call(Activation& a, PyObject* result);
+    ShadowId finish_lowered(Activation& a, PyObject* result, graph::NodeId node);
+    ShadowId finish_extern(Activation& a, PyObject* result);
+    ShadowId extern_value(uint32_t external, int item, PyObject* value, graph::NodeId call);
+    uint32_t make_extern(const Call& call, bool view);
+    bool in_place(Activation& a, ShadowId target, PyObject* object, const char* what);
+    ShadowId tensor_shadow(graph::NodeId node, PyObject* object, ValueRef ref);
+    graph::Type type_of(PyObject* object, std::vector<int64_t>* strides);
+    Before pend_fixed(ShadowId id) {
+        pending_ = PendingKind::fixed;
+        pending_shadow_ = id;
+        return Before::perform;
+    }
+    Before pend_constant() {
+        pending_ = PendingKind::constant;
+        return Before::perform;
+    }
+    Before pend_stored() {
+        pending_ = PendingKind::stored;
+        return Before::perform;
+    }
+    bool know_all(Activation& a, PyObject** first, size_t n);
+
+    Before dispatch(Activation& a, const Instruction& i, Redirect& redirect);
+    void free_variables(Activation& a, ShadowId function);
+    ShadowId globals_shadow(Activation& a);
+    ShadowId look_up(ShadowId dict, PyObject* name, PyObject* value);
+    Before load_global_named(Activation& a, PyObject* name);
+    Before store_item(Activation& a, ShadowId container, PyObject* key, PyObject* dict, ShadowId id);
+    bool has_finaliser(PyObject* v) const;
+    ShadowId constant_code(PyObject* code);
+    bool depends_on_data(const ValueRef& r) const;
+    bool guard_length(ShadowId id, PyObject* value);
+    Before cut(Activation& a);
+    /// object.name where the object is known: the shadow of the value, or a redirect, or a stop.
+    Before attribute_value(Activation& a, ShadowId id, PyObject* object, PyObject* name, Redirect* redirect = nullptr, bool method = false);
+    Before instance_attribute_value(Activation& a, ShadowId id, PyObject* object, PyObject* name, Redirect* redirect, bool method);
+    Before type_attribute_value(Activation& a, ShadowId id, PyObject* object, PyObject* name);
+    Before bind_method(Activation& a, ShadowId self, PyObject* object, PyObject* function, bool method);
+    Before redirect_to(Activation& a, PyObject* function, std::vector<ShadowId> ids, std::vector<PyObject*> args, int popped, Redirect::After after, Redirect& redirect, ShadowId instance = 0);
+    bool library_function(PyObject* function) const;
+    bool all_constant(const Call& c);
+    bool instance_check_is_plain(PyObject* type) const;
+    bool call_super(Activation& a, Call& c, bool& stopped);
+    bool know_deep(ShadowId given, PyObject* value, int depth = 0);
+    bool holds_tensor(ShadowId given) const;
+    graph::OpKind graph_kind(graph::NodeId node) const { return graph::info(builder_[node].op).kind; }
+    Before number_operation(Activation& a, ScalarStep step, ShadowId x, ShadowId y, PyObject* result);
+    Before in_place_operator(Activation& a, Call c);
+    ShadowId finish_in_place(Activation& a, PyObject* result);
+    bool whole_and_dense(PyObject* object) const;
+    bool selects_by_mask(ShadowId given, PyObject* key);
+    PyObject* key_of(ShadowId given, PyObject* key);
+    ShadowId fresh_dict_item(ShadowId id, PyObject* key);
+    bool set_fresh_dict_item(ShadowId id, ShadowId key, ShadowId value);
+    std::optional<std::vector<ShadowId>> dict_items(ShadowId given, PyObject* object);
+    ShadowId iterate(ShadowId given, PyObject* object);
+    std::optional<ShadowId> next_of(ShadowId given);
+    int64_t turns_of(ShadowId given);
+    bool plain_module_store(Activation& a, ShadowId id, PyObject* object, PyObject* name, PyObject* value);
+    ShadowId identity_object(PyObject* object);
+    ShadowId finish_redirect(Activation& a, const Instruction& i, PyObject* result, ShadowId callee);
+    ShadowId finish_iterator(PyObject* result);
+    Before pend_call(Activation& a, Call call);
+
+
+    Limits limits_;
+    SegmentKey key_;
+    bool met_data_ = false;
+    int stopped_at_ = -1;
+    std::vector<PyCodeObject*> codes_;
+    std::vector<LineNote> lines_;
+    Owned<> call_names_, redirect_names_;
+    bool made_function_ = false;
+    Activation* pending_activation_ = nullptr;
+    std::unordered_map<ShadowId, graph::NodeId> scalar_nodes_;
+    std::unordered_set<uint32_t> claimed_; // nodes whose value already is some object
+    ShadowId in_place_target_ = 0, pending_number_ = 0;
+    graph::NodeId pending_node_;
+    std::vector<ShadowId> redirect_ids_;
+    std::vector<PyObject*> redirect_args_;
+    Segment segment_;
+    graph::Builder builder_;
+    Activation* root_ = nullptr;
+    bool finished_ = false, discarded_ = false, foreign_ = false;
+    std::string why_not_, refusal_, hint_;
+    std::vector<Shadow> shadows_;
+    std::vector<ShadowId> alias_;
+    std::vector<IteratorShadow> iterators_;
+    std::unordered_map<ShadowId, uint32_t> iterator_of_;
+    std::unordered_map<PyObject*, ShadowId> by_object_;
+    std::unordered_map<PyObject*, Owned<>> weak_;  // tensors and arrays: weak references that prove an address
+    std::unordered_map<PyObject*, Owned<>> kept_;  // containers, functions, types, modules: address stays theirs
+    std::map<PlaceKey, ShadowId> places_;
+    std::map<std::tuple<uint8_t, uint32_t, uint32_t, PyObject*>, uint32_t> source_ids_;
+    std::map<std::tuple<PyTypeObject*, PyObject*>, bool> type_facts_;
+    std::unordered_map<PyObject*, uint32_t> anchor_ids_;
+    std::unordered_map<PyObject*, uint32_t> constant_ids_;
+    std::unordered_map<PyObject*, uint32_t> code_ids_;
+    Owned<> keys_;
+    std::vector<std::vector<int64_t>> node_strides_; // by node index: layout of the object eager made
+    struct Inlined {
+        Activation* caller;
+        int popped;
+        Redirect::After after;
+        ShadowId instance;
+    };
+    std::vector<Inlined> calls_; // redirects under way, outermost first
+    struct WrittenEffect {
+        Effect effect;
+        ShadowId target = 0, key = 0, value = 0;
+    };
+    std::vector<WrittenEffect> effects_;
+    PendingKind pending_ = PendingKind::none;
+    ShadowId pending_shadow_ = 0;
+    Call pending_call_;
+    std::vector<ShadowId> pending_parts_;
+    std::map<int, int> header_turns_;
+    std::chrono::steady_clock::time_point op_start_;
+    double op_seconds_ = 0;
+    uint64_t instructions_ = 0;
+    uint32_t tensor_nodes_ = 0, fresh_values_ = 0;
+    std::vector<uint32_t> recipe_memo_;
+    std::unordered_map<ShadowId, uint32_t> built_;
+};
+
+} // namespace dyno::capture

@@ -1,0 +1,49 @@
+// Shadows: what the recorder knows of the values in a recorded frame. They ride beside the values in the evaluator's slots
+// as ids into one table; they hold no Python object that the program could miss (law 6).
+#pragma once
+#include "compiler/capture/segment.h"
+#include <cstdint>
+#include <vector>
+
+namespace dyno::capture {
+
+using frame::ShadowId;
+
+/// One known value. Several slots that hold one object share one id, so what is learned or changed of an object through one
+/// name is seen through all.
+struct Shadow {
+    enum Kind : uint8_t {
+        nothing,   // id 0
+        raw,       // read from a source, not looked at yet: no guard
+        constant,  // an immutable value, the same in every replay
+        object,    // an object from a source: type or identity guarded
+        tensor,    // a tensor, array or NumPy scalar: `node`
+        number,    // a Python int, float or bool whose value is free
+        fresh,     // made in this segment: list, tuple, dict, instance, function, method, slice, cell
+        iterator,  // made in this segment, over parts that are known
+        outcome,   // a non-tensor result of an extern, with known parts
+        super_,    // super(): parts = {type constant's shadow unused, self}
+    } kind = nothing;
+    ValueRef ref;               // how a replay names it (tensor: its object)
+    PyTypeObject* type = nullptr;
+    bool identity = false;      // object: its identity is guarded, it is the same in every replay
+    bool written = false;       // container or tensor that the segment has written
+    bool viewed = false;        // tensor: another shadow shares its memory
+    bool requires_grad = false; // tensor
+    uint32_t writes = 0;        // tensor input: how often it was changed in place
+    graph::NodeId node;         // tensor: its present value
+    uint32_t source = Guard::none_; // raw, object, number, tensor input: where it was read
+    std::vector<ShadowId> parts;    // list, tuple; dict: key, value, ...; method: function, self; outcome: items
+    uint32_t fresh_index = 0;   // fresh: index into Segment::fresh
+    PyObject* real = nullptr;   // object and constants with identity: the object, borrowed; kept alive by the recording's `kept`
+};
+
+/// Iterators made in the segment.
+struct IteratorShadow {
+    enum Kind : uint8_t { sequence, range, enumerate, zip, reversed, dict_keys, dict_values, dict_items } kind;
+    std::vector<ShadowId> bases; // sequence: the list or tuple; enumerate, zip: iterators; dict_*: the dict
+    int64_t position = 0, start = 0, step = 1, length = 0;
+    std::vector<ShadowId> items; // elements fixed when it was made (tuples, dicts with guarded keys)
+};
+
+} // namespace dyno::capture

@@ -1,0 +1,412 @@
+// Calls on tensors and arrays: a node where a row lowers the call and the result is what the row said, else an extern.
+#include "compiler/capture/names.h"
+#include "compiler/capture/recording.h"
+#include "compiler/python/array.h"
+#include "compiler/python/tensor.h"
+#include <algorithm>
+#include <cstring>
+
+namespace dyno::capture {
+
+/// The row's operand for a value: a node, or a Python number as constant or run-time scalar.
+std::optional<graph::Operand> Recording::operand(ShadowId given, graph::Domain domain) {
+    const ShadowId id = canonical(given);
+    const Shadow& s = shadows_[id];
+    if (s.kind == Shadow::tensor) return graph::Operand(s.node, false);
+    if (s.kind == Shadow::constant && s.real) {
+        PyObject* v = s.real;
+        if (PyBool_Check(v)) return graph::Operand(builder_.constant_integer(v == Py_True, DType::b8, domain), true);
+        if (PyLong_CheckExact(v)) {
+            const long long n = PyLong_AsLongLong(v);
+            if (n == -1 && PyErr_Occurred()) {
+                PyErr_Clear();
+                return std::nullopt;
+            }
+            return graph::Operand(builder_.constant_integer(n, DType::i64, domain), true);
+        }
+        if (PyFloat_CheckExact(v)) return graph::Operand(builder_.constant(PyFloat_AS_DOUBLE(v), DType::f64, domain), true);
+        return std::nullopt;
+    }
+    if (s.kind == Shadow::number) {
+        if (auto it = scalar_nodes_.find(id); it != scalar_nodes_.end()) return graph::Operand(it->second, true);
+        if (s.type != &PyFloat_Type && s.type != &PyLong_Type && s.type != &PyBool_Type) return std::nullopt;
+        const graph::NodeId node = builder_.scalar(s.type == &PyFloat_Type ? DType::f64 : s.type == &PyBool_Type ? DType::b8 : DType::i64, domain);
+        segment_.scalar_values.push_back(s.ref);
+        scalar_nodes_[id] = node;
+        return graph::Operand(node, true);
+    }
+    return std::nullopt;
+}
+
+bool Recording::needs_autograd(const std::vector<ShadowId>& args) {
+    if (!python::grad_enabled()) return false;
+    for (ShadowId given : args) {
+        const ShadowId id = canonical(given);
+        if (!id) continue;
+        const Shadow& s = shadows_[id];
+        if (s.kind == Shadow::fresh && s.type != &PyFunction_Type && needs_autograd(s.parts)) return true;
+        if (s.kind == Shadow::tensor && s.requires_grad) return true;
+    }
+    return false;
+}
+
+/// A call of a library function on known values is next: remember it for after().
+Recording::Before Recording::pend_call(Activation& a, Call c) {
+    if (!c.row) c.row = row_of(c.callable);
+    bool any_tensor = false;
+    for (size_t k = 0; k < c.args.size(); k++) {
+        if (!c.args[k]) return stop(a, "an argument of unknown origin", "");
+        if (!know_deep(c.args[k], c.values[k])) return stop_refused(a);
+        any_tensor |= holds_tensor(c.args[k]);
+    }
+    if (c.args.size() == 1 && c.row && c.row->op == graph::Op::where) return stop(a, "the size of the result of where() depends on data", "");
+    if (needs_autograd(c.args)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
+    std::string name;
+    Purity purity = c.row ? Purity::pure : purity_of(c.callable, name);
+    if (c.name.empty()) c.name = c.row ? c.row->path : name;
+    if (purity == Purity::unknown) return stop(a, "a call of " + (name.empty() ? std::string("unknown native code") : name + ", which is not known to be free of effects"), "");
+    if (purity == Purity::random) return stop(a, c.name + " draws random numbers", "");
+    if (purity == Purity::in_place) return stop(a, c.name + " writes in place", "");
+    if (purity == Purity::effect) return stop(a, c.name + " has an effect outside", "");
+    for (Py_ssize_t k = 0; c.kwnames && k < PyTuple_GET_SIZE(c.kwnames); k++) {
+        const size_t index = c.nargs + static_cast<size_t>(k);
+        PyObject* key = PyTuple_GET_ITEM(c.kwnames, k);
+        if (PyUnicode_CompareWithASCIIString(key, "out") == 0 && c.values[index] != Py_None) return stop(a, c.name + " writes in place (out=)", "");
+        if (PyUnicode_CompareWithASCIIString(key, "inplace") == 0 && c.values[index] != Py_False) return stop(a, c.name + " writes in place", "");
+    }
+    (void)any_tensor;
+    pending_call_ = std::move(c);
+    pending_ = PendingKind::call;
+    return Before::perform;
+}
+
+/// Looks at the value and at what it holds: the arguments of a library call are read by it as a whole.
+bool Recording::know_deep(ShadowId given, PyObject* value, int depth) {
+    if (!know(given, value)) return false;
+    const ShadowId id = canonical(given);
+    if (depth > 3) return refuse("arguments nested deeply");
+    const Shadow& s = shadows_[id];
+    if (s.kind == Shadow::tensor && s.written && s.source != Guard::none_) return refuse("a tensor that was changed in place is used by a library call");
+    if (s.kind == Shadow::iterator) return refuse("an iterator as the argument of a library call");
+    if ((s.kind == Shadow::object || s.kind == Shadow::fresh) && (PyTuple_CheckExact(value) || PyList_CheckExact(value))) {
+        auto items = items_of(id, value);
+        if (!items) return false;
+        for (size_t k = 0; k < items->size(); k++)
+            if (!know_deep((*items)[k], PySequence_Fast_GET_ITEM(value, static_cast<Py_ssize_t>(k)), depth + 1)) return false;
+        return true;
+    }
+    if (s.kind == Shadow::fresh && PySlice_Check(value)) {
+        auto* slice = reinterpret_cast<PySliceObject*>(value);
+        PyObject* parts[3] = {slice->start, slice->stop, slice->step};
+        const std::vector<ShadowId> ids = s.parts;
+        for (size_t k = 0; k < 3 && k < ids.size(); k++)
+            if (ids[k] && !know_deep(ids[k], parts[k], depth + 1)) return false;
+        return true;
+    }
+    if (s.kind == Shadow::fresh && PyDict_CheckExact(value)) return refuse("a dict as the argument of a library call");
+    if (s.kind == Shadow::object && !s.identity) return refuse(std::string("a ") + Py_TYPE(value)->tp_name + " as the argument of a library call");
+    if (s.kind == Shadow::fresh && (s.type == &PyFunction_Type || s.type == &PyMethod_Type)) return refuse("a function as the argument of a library call");
+    if (s.kind == Shadow::object && (PyFunction_Check(value))) return refuse("a function as the argument of a library call");
+    return true;
+}
+bool Recording::holds_tensor(ShadowId given) const {
+    const Shadow& s = shadows_[canonical(given)];
+    if (s.kind == Shadow::tensor) return true;
+    for (ShadowId p : s.parts)
+        if (p && holds_tensor(p)) return true;
+    return false;
+}
+
+Recording::Before Recording::call_library(Activation& a, Call c) { return pend_call(a, std::move(c)); }
+
+bool Recording::library_function(PyObject* function) const { return row_of(function) != nullptr || is_library_leaf(function); }
+
+namespace {
+/// The memory a tensor or array covers, and who owns it.
+struct Memory {
+    const char *first = nullptr, *last = nullptr;
+    const void* owner = nullptr;
+};
+Memory memory_of(PyObject* object) {
+    Memory m;
+    python::TensorView t;
+    python::ArrayView n;
+    if (python::read_tensor(object, t)) {
+        m.owner = t.storage;
+        m.first = m.last = static_cast<const char*>(t.data);
+        int64_t low = 0, high = size_of(t.dtype);
+        for (int k = 0; k < t.ndim; k++) {
+            if (!t.sizes[k]) return m;
+            const int64_t reach = (t.sizes[k] - 1) * t.strides[k] * size_of(t.dtype);
+            (reach < 0 ? low : high) += reach;
+        }
+        m.first += low, m.last += high;
+    } else if (python::read_array(object, n)) {
+        m.first = m.last = static_cast<const char*>(n.data);
+        int64_t low = 0, high = size_of(n.dtype);
+        for (int k = 0; k < n.ndim; k++) {
+            if (!n.shape[k]) return m;
+            const int64_t reach = (n.shape[k] - 1) * n.strides[k];
+            (reach < 0 ? low : high) += reach;
+        }
+        m.first += low, m.last += high;
+    }
+    return m;
+}
+bool overlaps(const Memory& a, const Memory& b) {
+    if (a.owner && a.owner == b.owner) return true;
+    return a.first && b.first && a.first < b.last && b.first < a.last;
+}
+bool is_data(PyObject* v) { return python::is_tensor_class(Py_TYPE(v)) || Py_TYPE(v) == names().ndarray; }
+} // namespace
+
+/// Every element of the memory it spans is its own: an in-place result may be copied over it.
+bool Recording::whole_and_dense(PyObject* object) const {
+    python::TensorView t;
+    python::ArrayView n;
+    if (python::read_tensor(object, t)) {
+        int64_t reach = 1;
+        for (int k = 0; k < t.ndim; k++) reach += (t.sizes[k] - 1) * t.strides[k];
+        return t.numel == 0 || reach == t.numel;
+    }
+    if (python::read_array(object, n)) return n.writeable && (n.c_contiguous || n.f_contiguous);
+    return false;
+}
+
+ShadowId Recording::tensor_shadow(graph::NodeId node, PyObject* object, ValueRef ref) {
+    Shadow s;
+    s.kind = Shadow::tensor;
+    s.node = node;
+    s.ref = ref;
+    s.type = Py_TYPE(object);
+    python::TensorView view;
+    if (python::read_tensor(object, view)) s.requires_grad = view.requires_grad;
+    const ShadowId id = add(std::move(s));
+    if (is_data(object)) {
+        if (PyObject* weak = PyWeakref_NewRef(object, nullptr)) weak_.insert_or_assign(object, Owned<>::steal(weak));
+        else PyErr_Clear();
+        by_object_[object] = id;
+    }
+    return id;
+}
+
+ShadowId Recording::finish_call(Activation& a, PyObject* result) {
+    Call& c = pending_call_;
+    pending_activation_ = &a;
+    // Functions that may hand an operand back: the operand's own object.
+    if (is_data(result))
+        for (size_t k = 0; k < c.values.size(); k++)
+            if (c.values[k] == result) return canonical(c.args[k]);
+    if (c.row && c.row->lower) {
+        BoundArgs bound;
+        if (bind(c.row->parameters, c.args, c.values.data(), c.nargs, c.kwnames, bound)) {
+            auto node = c.row->lower(*this, bound, c.row->op, span_of(a));
+            if (finished_) return 0;
+            if (node) {
+                const ShadowId id = finish_lowered(a, result, *node);
+                if (id || finished_) return id;
+            }
+        }
+    }
+    return finish_extern(a, result);
+}
+
+ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeId node) {
+    std::vector<int64_t> strides;
+    const graph::Type t = type_of(result, &strides);
+    const graph::Type& said = builder_.type(node);
+    const bool scalar_object = python::numpy_scalar_dtype(result) != DType::none;
+    if (t.dtype != said.dtype || t.dims != said.dims || t.domain != said.domain) return 0;
+    if (said.domain == graph::Domain::torch && (t.device != said.device)) return 0;
+    bool view = false;
+    if (!scalar_object && t.numel() > 0) {
+        const Memory mine = memory_of(result);
+        for (size_t k = 0; k < pending_call_.values.size(); k++) {
+            if (!is_data(pending_call_.values[k]) || !overlaps(mine, memory_of(pending_call_.values[k]))) continue;
+            view = true;
+            at(pending_call_.args[k]).viewed = true;
+        }
+    }
+    if (view && graph_kind(node) != graph::OpKind::movement) return 0;
+    if (claimed_.contains(node.index)) node = builder_.duplicate(node);
+    if (view || limits_.twins) builder_.set_twin(node, make_extern(pending_call_, view));
+    if (finished_) return 0;
+    node_strides_.resize(builder_.size());
+    node_strides_[node.index] = strides;
+    claimed_.insert(node.index);
+    segment_.numpy_scalar.resize(builder_.size());
+    segment_.numpy_scalar[node.index] = scalar_object;
+    if (said.domain == graph::Domain::numpy && is_float(said.dtype)) segment_.numpy_flags = true;
+    tensor_nodes_++;
+    line_note(a, "captured", "", "");
+    const ShadowId id = tensor_shadow(node, result, {ValueRef::node, node.index});
+    shadows_[id].viewed = view;
+    return id;
+}
+
+uint32_t Recording::make_extern(const Call& c, bool view) {
+    ExternTemplate t;
+    t.callable = Owned<>::borrow(c.callable);
+    t.kwnames = Owned<>::borrow(c.kwnames);
+    std::vector<graph::NodeId> uses;
+    auto collect = [&](auto& self, ShadowId given) -> void {
+        const Shadow& s = at(given);
+        if (s.kind == Shadow::tensor) uses.push_back(s.node);
+        if (s.kind == Shadow::fresh || s.kind == Shadow::outcome)
+            for (ShadowId p : std::vector<ShadowId>(s.parts))
+                if (p) self(self, p);
+        if (s.kind == Shadow::object && !s.identity)
+            for (auto& [key, value] : places_)
+                if (key.container == canonical(given) && key.kind == 'i' && value) self(self, value);
+    };
+    for (ShadowId id : c.args) {
+        t.args.push_back(ref_of(id));
+        if (t.args.back().kind == ValueRef::none) discarded_ = true, why_not_ = refusal_;
+        collect(collect, id);
+    }
+    std::sort(uses.begin(), uses.end());
+    uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
+    const uint32_t index = builder_.add_extern(c.name, std::move(uses), view);
+    segment_.externs.push_back(std::move(t));
+    if (c.name.rfind("numpy", 0) == 0) segment_.numpy_externs = true;
+    return index;
+}
+
+ShadowId Recording::extern_value(uint32_t external, int item, PyObject* value, graph::NodeId call) {
+    std::vector<int64_t> strides;
+    const graph::Type t = type_of(value, &strides);
+    Outcome outcome{};
+    outcome.external = external;
+    outcome.item = item;
+    outcome.type = Py_TYPE(value);
+    if (t.dtype != DType::none) {
+        const graph::NodeId node = item < 0 ? call : builder_.extern_result(call, item, t);
+        outcome.node = node;
+        outcome.strides = strides;
+        node_strides_.resize(builder_.size());
+        node_strides_[node.index] = strides;
+        claimed_.insert(node.index);
+        segment_.numpy_scalar.resize(builder_.size());
+        segment_.numpy_scalar[node.index] = python::numpy_scalar_dtype(value) != DType::none;
+        const ShadowId id = tensor_shadow(node, value, {ValueRef::node, node.index});
+        if (is_data(value)) {
+            const Memory mine = memory_of(value);
+            for (size_t k = 0; k < pending_call_.values.size(); k++)
+                if (is_data(pending_call_.values[k]) && overlaps(mine, memory_of(pending_call_.values[k]))) {
+                    outcome.is_view = true;
+                    at(pending_call_.args[k]).viewed = true;
+                    shadows_[id].viewed = true;
+                }
+        }
+        segment_.externs[external].results.push_back(static_cast<uint32_t>(segment_.outcomes.size()));
+        segment_.outcomes.push_back(std::move(outcome));
+        return id;
+    }
+    Shadow s;
+    s.type = Py_TYPE(value);
+    s.ref = {ValueRef::outcome, static_cast<uint32_t>(segment_.outcomes.size())};
+    if (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || PyBool_Check(value)) s.kind = Shadow::number;
+    else return 0;
+    segment_.externs[external].results.push_back(static_cast<uint32_t>(segment_.outcomes.size()));
+    segment_.outcomes.push_back(std::move(outcome));
+    return add(std::move(s));
+}
+
+ShadowId Recording::finish_extern(Activation& a, PyObject* result) {
+    Call& c = pending_call_;
+    auto refuse_result = [&](const std::string& why) -> ShadowId {
+        end_before(a, why, "");
+        return 0;
+    };
+    const bool sequence = PyTuple_Check(result) || PyList_CheckExact(result);
+    graph::Type first = type_of(result, nullptr);
+    const bool number = PyFloat_CheckExact(result) || PyLong_CheckExact(result) || PyBool_Check(result);
+    if (data_dependent_shape(c.name)) return refuse_result("the size of the result of " + c.name + " depends on data");
+    if (first.dtype == DType::none && !number && !sequence) {
+        // Immutable answers about static facts (dtype, device) are constants; None means an effect.
+        if (result != Py_None && is_immutable(result) && !PyUnicode_CheckExact(result)) return constant(result);
+        return refuse_result(c.name + " returns a " + Py_TYPE(result)->tp_name);
+    }
+    if (sequence)
+        for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result); k++) {
+            PyObject* item = PySequence_Fast_GET_ITEM(result, k);
+            if (type_of(item, nullptr).dtype == DType::none && !PyLong_CheckExact(item) && !PyFloat_CheckExact(item))
+                return refuse_result(c.name + " returns a sequence of other things than tensors");
+        }
+    if (sequence && PySequence_Fast_GET_SIZE(result) == 0) return refuse_result(c.name + " returns an empty sequence");
+    const uint32_t external = make_extern(c, false);
+    if (discarded_) return refuse_result("an argument of " + c.name + " cannot be named");
+    if (sequence) first = type_of(PySequence_Fast_GET_ITEM(result, 0), nullptr);
+    if (first.dtype == DType::none) {
+        first.dtype = PyFloat_CheckExact(result) ? DType::f64 : DType::i64;
+        first.domain = graph::Domain::torch;
+    }
+    const graph::NodeId call = builder_.extern_call(external, first, span_of(a));
+    node_strides_.resize(builder_.size());
+    tensor_nodes_++;
+    line_note(a, "captured", "", "");
+    if (!sequence) {
+        const ShadowId id = extern_value(external, -1, result, call);
+        return id ? id : refuse_result(c.name + " returns a value that is not followed");
+    }
+    std::vector<ShadowId> parts;
+    for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result); k++) {
+        const ShadowId id = extern_value(external, static_cast<int>(k), PySequence_Fast_GET_ITEM(result, k), call);
+        if (!id) return refuse_result(c.name + " returns a value that is not followed");
+        parts.push_back(id);
+    }
+    if (PyTuple_CheckExact(result)) return fresh(NewObject::tuple, std::move(parts), &PyTuple_Type);
+    if (PyList_CheckExact(result)) return fresh(NewObject::list, std::move(parts), &PyList_Type);
+    Shadow s;
+    s.kind = Shadow::outcome;
+    s.type = Py_TYPE(result);
+    s.parts = std::move(parts);
+    s.ref = {ValueRef::outcome, static_cast<uint32_t>(segment_.outcomes.size())};
+    Outcome whole{};
+    whole.external = external;
+    whole.type = Py_TYPE(result);
+    segment_.externs[external].results.push_back(static_cast<uint32_t>(segment_.outcomes.size()));
+    segment_.outcomes.push_back(std::move(whole));
+    return add(std::move(s));
+}
+
+/// Facts that the guards of a tensor fix. 0: no such fact; `call_needed`: an attribute that is a call (x.T).
+ShadowId Recording::attribute_of_tensor(ShadowId id, PyObject* object, PyObject* name, bool& call_needed) {
+    static const char* const facts[] = {"shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout", "size", "itemsize", "nbytes", "is_sparse", "is_leaf", "is_quantized", "is_meta",
+                                        "is_nested", "is_mkldnn", "is_mps", "is_cpu", "is_complex"};
+    static const char* const calls[] = {"T", "mT", "H", "mH", "real", "imag"};
+    const char* text = PyUnicode_AsUTF8(name);
+    PyTypeObject* type = Py_TYPE(object);
+    PyObject* found = _PyType_Lookup(type, name);
+    if (!found || Py_TYPE(found) != &PyGetSetDescr_Type) return 0;
+    if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) guard_type_attribute(type, name, found);
+    for (const char* fact : facts)
+        if (std::strcmp(text, fact) == 0) {
+            if (Py_TYPE(object) == names().ndarray || python::is_tensor_class(type) || python::numpy_scalar_dtype(object) != DType::none) {
+                auto value = Owned<>::steal(PyObject_GetAttr(object, name));
+                if (!value || !is_immutable(value.get())) {
+                    PyErr_Clear();
+                    return 0;
+                }
+                return constant(value.get());
+            }
+        }
+    for (const char* call : calls)
+        if (std::strcmp(text, call) == 0) {
+            Call c;
+            c.callable = getter_of(found);
+            if (!c.callable) return 0;
+            c.args = {id};
+            c.values = {object};
+            c.nargs = 1;
+            c.name = std::string(type == names().ndarray ? "numpy.ndarray." : "torch.Tensor.") + text;
+            c.row = row_of(c.callable);
+            pending_call_ = std::move(c);
+            pending_ = PendingKind::call;
+            call_needed = true;
+            return 0;
+        }
+    return 0;
+}
+
+} // namespace dyno::capture
