@@ -8,6 +8,7 @@ It must not let an exception out, and an interrupt may reach Python only between
 import asyncio
 import inspect
 import json
+import os
 import sys
 
 from . import _kernel, messages, notices, streams
@@ -134,6 +135,9 @@ class CellRunner:
     # ---- replies
 
     def _finish(self, result, request):
+        if messages.in_forked_child():  # a cell that forked: there is one kernel, and this is the other process
+            streams.flush_all()
+            os._exit(0)
         _kernel.settle_output()
         streams.flush_all()
         shell = self._shell

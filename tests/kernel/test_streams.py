@@ -87,6 +87,13 @@ def test_forked_children_print(kernel):
     assert kernel.run("print('still here')").text() == "still here\n"
 
 
+def test_cell_that_forks(kernel):
+    """The child ends with its cell; there stays one kernel."""
+    cell = kernel.run("import os\nchild = os.fork()\nif child == 0:\n    print('in the child')\nelse:\n    os.waitpid(child, 0)\n    print('in the parent')")
+    assert cell.text() == "in the child\nin the parent\n" or sorted(cell.text().split("\n")) == ["", "in the child", "in the parent"]
+    assert kernel.run("'one'").value == "'one'"
+
+
 def test_spawned_pool(kernel, tmp_path):
     (tmp_path / "spawned_work.py").write_text("import sys\ndef where(_): return sys.prefix\n")
     cell = kernel.run(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport spawned_work\nwith mp.get_context('spawn').Pool(1) as pool: there = pool.map(spawned_work.where, [0])\nthere[0] == sys.prefix", timeout=60)
