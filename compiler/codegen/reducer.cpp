@@ -78,7 +78,7 @@ Reducer::State Reducer::merge(const State& x, const State& y) const {
         Value *better, *equal;
         if (is_float(type_)) {
             Value *x_nan = b.CreateFCmpUNO(x[0], x[0]), *y_nan = b.CreateFCmpUNO(y[0], y[0]);
-            better = b.CreateOr(is_max ? b.CreateFCmpOGT(y[0], x[0]) : b.CreateFCmpOLT(y[0], x[0]), b.CreateAnd(y_nan, b.CreateNot(x_nan)));
+            better = b.CreateOr(is_max ? e_.ordered(llvm::CmpInst::FCMP_OGT, y[0], x[0]) : e_.ordered(llvm::CmpInst::FCMP_OLT, y[0], x[0]), b.CreateAnd(y_nan, b.CreateNot(x_nan)));
             equal = b.CreateOr(b.CreateFCmpOEQ(x[0], y[0]), b.CreateAnd(x_nan, y_nan));
         } else {
             better = is_max ? (sign ? b.CreateICmpSGT(y[0], x[0]) : b.CreateICmpUGT(y[0], x[0])) : (sign ? b.CreateICmpSLT(y[0], x[0]) : b.CreateICmpULT(y[0], x[0]));
@@ -122,7 +122,7 @@ Value* Reducer::finish(const State& s) const {
     if (positional()) return s[1];
     if (compensated()) {
         // An infinite sum has a NaN as its error: the sum alone is right then.
-        Value* finite = b.CreateFCmpOLT(e_.unary(llvm::Intrinsic::fabs, s[0]), e_.f(s[0], INFINITY));
+        Value* finite = e_.ordered(llvm::CmpInst::FCMP_OLT, e_.unary(llvm::Intrinsic::fabs, s[0]), e_.f(s[0], INFINITY));
         return b.CreateSelect(finite, b.CreateFAdd(s[0], s[1]), s[0]);
     }
     if (widened() && type_ != DType::f64) return e_.round_to(b.CreateFPTrunc(s[0], e_.with_element(s[0]->getType(), b.getFloatTy())), type_);

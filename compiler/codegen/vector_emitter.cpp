@@ -106,7 +106,7 @@ static Value* float_to_int(VectorEmitter& e, Value* v, DType to, llvm::Type* res
     if (to == DType::i32) return by(b.getInt32Ty());
     if (to == DType::u32) return b.CreateTrunc(by(b.getInt64Ty()), result);
     if (to == DType::u64) {
-        Value* big = b.CreateFCmpOGE(v, e.f(v, 0x1p63));
+        Value* big = e.ordered(llvm::CmpInst::FCMP_OGE, v, e.f(v, 0x1p63));
         Value* small = b.CreateFPToSI(b.CreateSelect(big, b.CreateFSub(v, e.f(v, 0x1p63)), v), result);
         return b.CreateSelect(big, b.CreateXor(small, e.i(small, std::numeric_limits<int64_t>::min())), small);
     }
@@ -130,8 +130,13 @@ Value* VectorEmitter::cast(Value* v, DType from, DType to) {
 
 // --- operations
 
+Value* VectorEmitter::ordered(llvm::CmpInst::Predicate predicate, Value* x, Value* y) {
+    // The plain instruction signals on quiet NaNs (and may become min or max, which do too).
+    if (!quiet) return b.CreateFCmp(predicate, x, y);
+    return b.CreateConstrainedFPCmp(llvm::Intrinsic::experimental_constrained_fcmp, predicate, x, y);
+}
 Value* VectorEmitter::maximum(Value* x, Value* y, bool is_max) {
-    Value* one = b.CreateSelect(is_max ? b.CreateFCmpOGT(x, y) : b.CreateFCmpOLT(x, y), x, y);
+    Value* one = b.CreateSelect(is_max ? ordered(llvm::CmpInst::FCMP_OGT, x, y) : ordered(llvm::CmpInst::FCMP_OLT, x, y), x, y);
     return b.CreateSelect(b.CreateFCmpUNO(x, x), x, one); // y's own NaN has been taken by the first select
 }
 Value* VectorEmitter::compare(ScalarOp op, DType t, Value* x, Value* y) {
@@ -140,26 +145,26 @@ Value* VectorEmitter::compare(ScalarOp op, DType t, Value* x, Value* y) {
     switch (op) {
     case ScalarOp::eq: return floats ? b.CreateFCmpOEQ(x, y) : b.CreateICmpEQ(x, y);
     case ScalarOp::ne: return floats ? b.CreateFCmpUNE(x, y) : b.CreateICmpNE(x, y);
-    case ScalarOp::lt: return floats ? b.CreateFCmpOLT(x, y) : b.CreateICmp(sign ? P::ICMP_SLT : P::ICMP_ULT, x, y);
-    case ScalarOp::le: return floats ? b.CreateFCmpOLE(x, y) : b.CreateICmp(sign ? P::ICMP_SLE : P::ICMP_ULE, x, y);
-    case ScalarOp::gt: return floats ? b.CreateFCmpOGT(x, y) : b.CreateICmp(sign ? P::ICMP_SGT : P::ICMP_UGT, x, y);
-    case ScalarOp::ge: return floats ? b.CreateFCmpOGE(x, y) : b.CreateICmp(sign ? P::ICMP_SGE : P::ICMP_UGE, x, y);
+    case ScalarOp::lt: return floats ? ordered(llvm::CmpInst::FCMP_OLT, x, y) : b.CreateICmp(sign ? P::ICMP_SLT : P::ICMP_ULT, x, y);
+    case ScalarOp::le: return floats ? ordered(llvm::CmpInst::FCMP_OLE, x, y) : b.CreateICmp(sign ? P::ICMP_SLE : P::ICMP_ULE, x, y);
+    case ScalarOp::gt: return floats ? ordered(llvm::CmpInst::FCMP_OGT, x, y) : b.CreateICmp(sign ? P::ICMP_SGT : P::ICMP_UGT, x, y);
+    case ScalarOp::ge: return floats ? ordered(llvm::CmpInst::FCMP_OGE, x, y) : b.CreateICmp(sign ? P::ICMP_SGE : P::ICMP_UGE, x, y);
     default: return nullptr;
     }
 }
 Value* VectorEmitter::float_remainder(Value* x, Value* y) {
     Value* mod = b.CreateFRem(x, y);
-    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, f(mod, 0)), b.CreateXor(b.CreateFCmpOLT(y, f(y, 0)), b.CreateFCmpOLT(mod, f(mod, 0))));
+    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, f(mod, 0)), b.CreateXor(ordered(llvm::CmpInst::FCMP_OLT, y, f(y, 0)), ordered(llvm::CmpInst::FCMP_OLT, mod, f(mod, 0))));
     return b.CreateSelect(fix, b.CreateFAdd(mod, y), mod);
 }
 Value* VectorEmitter::float_floor_div(Value* x, Value* y) {
     Value* zero = f(x, 0);
     Value* mod = b.CreateFRem(x, y);
     Value* quotient = b.CreateFDiv(b.CreateFSub(x, mod), y);
-    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, zero), b.CreateXor(b.CreateFCmpOLT(y, zero), b.CreateFCmpOLT(mod, zero)));
+    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, zero), b.CreateXor(ordered(llvm::CmpInst::FCMP_OLT, y, zero), ordered(llvm::CmpInst::FCMP_OLT, mod, zero)));
     quotient = b.CreateSelect(fix, b.CreateFSub(quotient, f(x, 1)), quotient);
     Value* down = unary(Intrinsic::floor, quotient);
-    down = b.CreateSelect(b.CreateFCmpOGT(b.CreateFSub(quotient, down), f(x, 0.5)), b.CreateFAdd(down, f(x, 1)), down);
+    down = b.CreateSelect(ordered(llvm::CmpInst::FCMP_OGT, b.CreateFSub(quotient, down), f(x, 0.5)), b.CreateFAdd(down, f(x, 1)), down);
     Value* plain = b.CreateFDiv(x, y);
     Value* result = b.CreateSelect(b.CreateFCmpUNE(quotient, zero), down, copysign(zero, plain));
     return b.CreateSelect(b.CreateFCmpOEQ(y, zero), plain, result);
@@ -170,8 +175,8 @@ Value* VectorEmitter::float_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
     case ScalarOp::neg: return b.CreateFNeg(x);
     case ScalarOp::abs: return unary(Intrinsic::fabs, x);
     case ScalarOp::sign: {
-        Value* negative = b.CreateSelect(b.CreateFCmpOLT(x, zero), f(x, -1), zero);
-        return b.CreateSelect(b.CreateFCmpOGT(x, zero), one, negative);
+        Value* negative = b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, zero), f(x, -1), zero);
+        return b.CreateSelect(ordered(llvm::CmpInst::FCMP_OGT, x, zero), one, negative);
     }
     case ScalarOp::sqrt: return unary(Intrinsic::sqrt, x);
     case ScalarOp::rsqrt: return b.CreateFDiv(one, unary(Intrinsic::sqrt, x));
@@ -180,7 +185,7 @@ Value* VectorEmitter::float_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
     case ScalarOp::ceil: return unary(Intrinsic::ceil, x);
     case ScalarOp::round: return unary(Intrinsic::roundeven, x);
     case ScalarOp::trunc: return unary(Intrinsic::trunc, x);
-    case ScalarOp::relu: return b.CreateSelect(b.CreateFCmpOLT(x, zero), zero, x); // -0 and NaN stay, as in torch
+    case ScalarOp::relu: return b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, zero), zero, x); // -0 and NaN stay, as in torch
     case ScalarOp::isnan: return b.CreateFCmpUNO(x, x);
     case ScalarOp::isinf: return b.CreateFCmpOEQ(unary(Intrinsic::fabs, x), f(x, INFINITY));
     case ScalarOp::isfinite: {
@@ -200,8 +205,8 @@ Value* VectorEmitter::float_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
     case ScalarOp::fmod: return b.CreateFRem(x, a[1]);
     case ScalarOp::maximum: return maximum(x, a[1], true);
     case ScalarOp::minimum: return maximum(x, a[1], false);
-    case ScalarOp::fmax: return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(b.CreateFCmpOLT(x, a[1]), a[1], x));
-    case ScalarOp::fmin: return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(b.CreateFCmpOGT(x, a[1]), a[1], x));
+    case ScalarOp::fmax: return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, a[1]), a[1], x));
+    case ScalarOp::fmin: return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(ordered(llvm::CmpInst::FCMP_OGT, x, a[1]), a[1], x));
     case ScalarOp::copysign: return copysign(x, a[1]);
     case ScalarOp::logical_not: return b.CreateFCmpOEQ(x, zero);
     case ScalarOp::logical_and: return b.CreateAnd(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));

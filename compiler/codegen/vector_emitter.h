@@ -35,6 +35,8 @@ class VectorEmitter {
     // --- gated functions on f32 or f64 values (vector_math.cpp)
     llvm::Value* math(scalar::ScalarOp op, llvm::ArrayRef<llvm::Value*> args);
 
+    /// <, <=, >, >=: false for NaN, and with `quiet` without raising a flag for it.
+    llvm::Value* ordered(llvm::CmpInst::Predicate predicate, llvm::Value* x, llvm::Value* y);
     llvm::Value* maximum(llvm::Value* a, llvm::Value* b_, bool is_max);        // floats, NaN wins
     llvm::Value* f(llvm::Value* like, double x) const;                         // constant of the same type
     llvm::Value* i(llvm::Value* like, int64_t x) const;
@@ -46,6 +48,7 @@ class VectorEmitter {
 
     llvm::IRBuilder<>& b;
     llvm::Module& m;
+    bool quiet = false; // comparisons must not raise flags
 
   private:
     llvm::Value* float_op(scalar::ScalarOp op, llvm::ArrayRef<llvm::Value*> a);
@@ -60,7 +63,7 @@ class VectorEmitter {
     void raise(llvm::Value* where, llvm::Value* fault);
     llvm::Value* call_libm(const char* name, llvm::ArrayRef<llvm::Value*> args);
     llvm::Value* exp(llvm::Value* x);
-    llvm::Value* exp_core(llvm::Value* x, llvm::Value* low);
+    llvm::Value* exp_core(llvm::Value* x);
     llvm::Value* log(llvm::Value* x);
     llvm::Value* tanh(llvm::Value* x);
     llvm::Value* erf(llvm::Value* x);

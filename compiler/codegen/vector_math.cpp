@@ -95,9 +95,9 @@ Value* VectorEmitter::call_libm(const char* name, llvm::ArrayRef<Value*> args) {
     return b.CreateLoad(args[0]->getType(), memory[0]);
 }
 
-/// e^x = 2^n * e^r. `low` (may be null) is added to r. Scaled in two steps if `twice`, so that results may leave the
+/// e^x = 2^n * e^r. Scaled in two steps if `twice`, so that results may leave the
 /// normal range with the flags they deserve.
-static Value* exp_reduced(VectorEmitter& e, Value* x, Value* low, bool twice) {
+static Value* exp_reduced(VectorEmitter& e, Value* x, bool twice) {
     auto& b = e.b;
     const bool wide = is_f64(x);
     // Adding 1.5 * 2^(mantissa bits) leaves the rounded integer in the low bits: no conversion that could raise a flag.
@@ -106,7 +106,6 @@ static Value* exp_reduced(VectorEmitter& e, Value* x, Value* low, bool twice) {
     Value* n = b.CreateFSub(shifted, magic);
     Value* r = e.fma(n, e.f(x, wide ? -0x1.62e42fefa3800p-1 : -0x1.62e400p-1), x);
     r = e.fma(n, e.f(x, wide ? -0x1.ef35793c76730p-45 : -0x1.7f7d1cp-20), r);
-    if (low) r = b.CreateFAdd(r, low);
     const auto coefficients = wide ? llvm::ArrayRef<double>(exp_f64) : llvm::ArrayRef<double>(exp_f32);
     Value* p = e.f(x, coefficients[0]);
     for (double c : coefficients.drop_front()) p = e.fma(p, r, e.f(x, c));
@@ -121,16 +120,17 @@ static Value* exp_reduced(VectorEmitter& e, Value* x, Value* low, bool twice) {
     return b.CreateFMul(b.CreateFMul(y, scale(half)), scale(b.CreateSub(integer, half)));
 }
 
-Value* VectorEmitter::exp_core(Value* x, Value* low) { return exp_reduced(*this, x, low, false); }
+Value* VectorEmitter::exp_core(Value* x) { return exp_reduced(*this, x, false); }
 
 Value* VectorEmitter::exp(Value* x) {
     const bool wide = is_f64(x);
     Value* special = magnitude_above(*this, x, wide ? 708.0 : 87.0);
-    return guarded(*this, special, exp_core(x, nullptr), [&]() -> Value* {
+    Value* ordinary = exp_core(b.CreateSelect(special, f(x, 0), x));
+    return guarded(*this, special, ordinary, [&]() -> Value* {
         Value* not_finite = magnitude_above(*this, x, wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max());
         Value* far = magnitude_above(*this, x, wide ? 750.0 : 106.0);
         Value* near = b.CreateSelect(far, copysign(f(x, wide ? 750.0 : 106.0), x), x);
-        Value* y = exp_reduced(*this, b.CreateSelect(not_finite, f(x, 0), near), nullptr, true);
+        Value* y = exp_reduced(*this, b.CreateSelect(not_finite, f(x, 0), near), true);
         Value* bits = b.CreateBitCast(x, integer_like(x->getType()));
         Value* minus_infinity = b.CreateICmpEQ(bits, i(bits, bits_of(x, -INFINITY)));
         return b.CreateSelect(not_finite, b.CreateSelect(minus_infinity, f(x, 0), x), y);
@@ -169,7 +169,7 @@ Value* VectorEmitter::tanh(Value* x) {
     Value* bits = magnitude_bits(*this, x);
     Value* far = b.CreateICmpSGT(bits, i(bits, bits_of(x, 20.0)));
     Value* size = b.CreateBitCast(b.CreateSelect(far, i(bits, bits_of(x, 20.0)), bits), x->getType());
-    Value* e = exp_core(b.CreateFAdd(size, size), nullptr);
+    Value* e = exp_core(b.CreateFAdd(size, size));
     Value* large = b.CreateFSub(f(x, 1), b.CreateFDiv(f(x, 2), b.CreateFAdd(e, f(x, 1))));
     Value* z = b.CreateFMul(size, size);
     Value* small = fma(b.CreateFMul(size, z), wide ? horner(z, tanh_f64) : horner(z, tanh_f32), size);
@@ -189,7 +189,7 @@ Value* VectorEmitter::erf(Value* x) {
     Value* is_small = b.CreateICmpSLT(bits, i(bits, bits_of(x, 1.0)));
     Value* beyond = b.CreateSelect(is_small, f(x, 1), size); // keeps the tail's polynomial inside its interval
     Value* t = b.CreateFDiv(b.CreateFSub(beyond, f(x, 2)), b.CreateFAdd(beyond, f(x, 2)));
-    Value* tail = b.CreateFMul(exp_core(b.CreateFNeg(b.CreateFMul(beyond, beyond)), nullptr), wide ? horner(t, erfc_f64) : horner(t, erfc_f32));
+    Value* tail = b.CreateFMul(exp_core(b.CreateFNeg(b.CreateFMul(beyond, beyond))), wide ? horner(t, erfc_f64) : horner(t, erfc_f32));
     Value* y = copysign(b.CreateSelect(is_small, small, b.CreateFSub(f(x, 1), tail)), x);
     return b.CreateSelect(b.CreateFCmpUNO(x, x), x, y);
 }
@@ -206,14 +206,17 @@ Value* VectorEmitter::sin_or_cos(Value* x, bool cosine) {
     Value* magic = f(x, wide ? 0x1.8p52 : 0x1.8p23);
     Value* shifted = fma(safe, f(x, 0.63661977236758134308), magic);
     Value* n = b.CreateFSub(shifted, magic);
-    // pi/2 in three parts; fma makes each product exact. `rest` is what r's rounding lost.
+    // pi/2 in three parts. The first product leaves no error; what rounding loses of the second goes into `rest`.
     const double parts64[3] = {0x1.921fb54442d18p+0, 0x1.1a62633145c07p-54, -0x1.f1976b7ed8fbcp-110};
     const double parts32[3] = {0x1.921fb6p+0, -0x1.777a5cp-25, -0x1.ee59dap-50};
     const double* part = wide ? parts64 : parts32;
     Value* first = fma(n, f(x, -part[0]), safe);
-    Value* r = fma(n, f(x, -part[1]), first);
-    Value* rest = fma(n, f(x, -part[1]), b.CreateFSub(first, r));
-    rest = fma(n, f(x, -part[2]), rest);
+    Value* second = b.CreateFMul(n, f(x, part[1]));
+    Value* second_lost = fma(n, f(x, part[1]), b.CreateFNeg(second));
+    Value* r = b.CreateFSub(first, second);
+    Value* taken = b.CreateFSub(r, first);
+    Value* rest = b.CreateFSub(b.CreateFSub(first, b.CreateFSub(r, taken)), b.CreateFAdd(second, taken));
+    rest = fma(n, f(x, -part[2]), b.CreateFSub(rest, second_lost));
     Value* z = b.CreateFMul(r, r);
     Value* sine = fma(b.CreateFMul(r, z), wide ? horner(z, sin_f64) : horner(z, sin_f32), rest);
     sine = b.CreateFAdd(r, sine);
@@ -245,7 +248,7 @@ Value* VectorEmitter::pow(Value* x, Value* y) {
     Value* exponent = b.CreateFPExt(b.CreateSelect(y_special, f(y, 0), y), wide);
     Value* product = b.CreateFMul(exponent, log(base));
     Value* far = magnitude_above(*this, product, 87.0);
-    Value* result = b.CreateFPTrunc(exp_core(b.CreateSelect(far, f(product, 0), product), nullptr), x->getType());
+    Value* result = b.CreateFPTrunc(exp_core(b.CreateSelect(far, f(product, 0), product)), x->getType());
     return guarded(*this, b.CreateOr(b.CreateOr(x_special, y_special), far), result, [&] { return call_libm("pow", {x, y}); });
 }
 
