@@ -118,7 +118,7 @@ size_t reset(PyCodeObject* code) {
 }
 
 uint64_t shape_of(PyObject* const* slots, uint32_t locals, uint32_t depth) {
-    uint64_t hash = 0xcbf29ce484222325ULL ^ depth;
+    uint64_t hash = (0xcbf29ce484222325ULL + depth) * 0x9e3779b97f4a7c15ULL; // mixed, lest a depth look like a filled slot
     uint64_t filled = 0;
     const uint32_t count = locals + depth;
     for (uint32_t i = 0; i < count; ++i) {

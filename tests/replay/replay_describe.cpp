@@ -38,6 +38,7 @@ struct Value {
         return {item};
     }
     explicit operator bool() const { return p && p != Py_None; }
+    bool is_true() const { return p && PyObject_IsTrue(p) > 0; }
     Py_ssize_t size() const { return *this ? PySequence_Size(p) : 0; }
     int64_t integer(int64_t otherwise = 0) const { return *this ? PyLong_AsLongLong(p) : otherwise; }
     uint32_t index(uint32_t otherwise = 0) const { return static_cast<uint32_t>(integer(otherwise)); }
@@ -192,15 +193,15 @@ void add_graph(Described& made, Value d) {
         graph::Node node{graph::op_named(v["op"].text())};
         node.type.dtype = dtype_named(v["dtype"].text());
         node.type.dims = v["dims"].integers();
-        node.type.domain = v["numpy"] ? graph::Domain::numpy : graph::Domain::torch;
+        node.type.domain = v["numpy"].is_true() ? graph::Domain::numpy : graph::Domain::torch;
         for (int64_t operand : v["operands"].integers()) node.operands.push_back({static_cast<uint32_t>(operand)});
         node.ints = v["ints"].integers();
         node.twin = static_cast<int32_t>(v["twin"].integer(-1));
         const auto id = graph::NodeId{static_cast<uint32_t>(i)};
         if (node.op == graph::Op::input) graph.inputs.push_back({id, v["strides"].integers()});
         if (node.op == graph::Op::scalar) graph.scalars.push_back({id});
-        if (v["output"]) graph.outputs.push_back({id, v["strides"].integers()});
-        made.segment.numpy_scalar.push_back(static_cast<bool>(v["numpy_scalar"]));
+        if (v["output"].is_true()) graph.outputs.push_back({id, v["strides"].integers()});
+        made.segment.numpy_scalar.push_back(v["numpy_scalar"].is_true());
         graph.nodes.push_back(std::move(node));
     }
     for (Py_ssize_t i = 0; i < d["externs"].size(); ++i) graph.externs.push_back({"extern", {}, false});
@@ -214,9 +215,11 @@ void add_buffers(Described& made, Value d) {
         const graph::Node& node = graph.nodes[i];
         fusion::Buffer buffer{fusion::Buffer::temporary, {i}, node.type.dtype, node.type.dims, d["nodes"][i]["strides"].integers()};
         if (node.op == graph::Op::input) buffer.kind = fusion::Buffer::input;
-        else if (node.op == graph::Op::extern_call || node.op == graph::Op::extern_result || d["nodes"][i]["by_twin"]) buffer.kind = fusion::Buffer::extern_;
-        else if (d["nodes"][i]["output"]) buffer.kind = fusion::Buffer::object;
-        buffer.bytes = std::max<int64_t>(1, node.type.numel()) * size_of(node.type.dtype);
+        else if (node.op == graph::Op::extern_call || node.op == graph::Op::extern_result || d["nodes"][i]["by_twin"].is_true()) buffer.kind = fusion::Buffer::extern_;
+        else if (d["nodes"][i]["output"].is_true()) buffer.kind = fusion::Buffer::object;
+        int64_t extent = 1;
+        for (size_t axis = 0; axis < buffer.dims.size(); ++axis) extent += std::max<int64_t>(0, buffer.dims[axis] - 1) * buffer.strides[axis];
+        buffer.bytes = extent * size_of(node.type.dtype);
         if (buffer.kind == fusion::Buffer::temporary) {
             buffer.arena_offset = schedule.arena_bytes;
             schedule.arena_bytes += (buffer.bytes + 63) / 64 * 64;
@@ -283,8 +286,8 @@ Described describe(PyObject* description) {
     add_guards(segment, d["guards"]);
     add_values(segment, d);
     add_calls(segment, d);
-    segment.numpy_flags = static_cast<bool>(d["numpy_flags"]);
-    segment.numpy_externs = static_cast<bool>(d["numpy_externs"]);
+    segment.numpy_flags = d["numpy_flags"].is_true();
+    segment.numpy_externs = d["numpy_externs"].is_true();
     if (d["code"]) segment.key.code = reinterpret_cast<PyCodeObject*>(d["code"].p);
     python::read_ambient(segment.ambient);
     add_graph(made, d);

@@ -59,9 +59,14 @@ PyObject* plan_run(PyObject* self, PyObject* args, PyObject* kwargs) {
     Call call;
     if (!read_call(args, kwargs, call)) return nullptr;
     const auto plan = reinterpret_cast<PlanObject*>(self)->plan;
-    replay::Outcome outcome = replay::run(*plan, call.inputs);
-    if (PyErr_Occurred()) return nullptr; // a replay must not leave one: the test sees it
-    return outcome_tuple(outcome);
+    try {
+        replay::Outcome outcome = replay::run(*plan, call.inputs);
+        if (PyErr_Occurred()) return nullptr; // a replay must not leave one: the test sees it
+        return outcome_tuple(outcome);
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_SystemError, error.what());
+        return nullptr;
+    }
 }
 
 PyObject* plan_run_checked(PyObject* self, PyObject* args, PyObject* kwargs) {

@@ -1,6 +1,7 @@
 """Segments by hand: a small language over replay_probe. One object collects sources, guards, nodes and effects, and hands out references."""
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import os
 import pathlib
