@@ -1,8 +1,8 @@
 """``%dyno explain f``: the source, line by line, with what became of each line."""
 
-from dyno.magics import facts, guards
+from dyno.magics import facts, guards, layers, target
 from dyno.magics.page import Cell, Chips, Fold, Page, Say, table
-from dyno.magics.request import describe
+from dyno.magics.request import ask, describe
 
 GLOSSARY = (
     "fused Kn: in generated kernel n. compiled: replayed without the interpreter. break: a boundary between two compiled parts. "
@@ -11,8 +11,13 @@ GLOSSARY = (
 
 
 def run(request):
-    """The result for the request's target."""
-    return describe(request, "explain", page)
+    """The result for the request's target; a torch module also has its layers."""
+    result = describe(request, "explain", page)
+    module = target.plain(request.target.function)
+    if layers.is_module(module) and result.report["function"]["state"] != "not_called":
+        result.report["layers"] = layers.rows(module, lambda layer: ask("explain", layer, {}, request.shell))
+        result.page = page(result.report, request.options)
+    return result
 
 
 def page(report, options):
@@ -24,8 +29,13 @@ def page(report, options):
     blocks = [*facts.redefinition(report), Chips(chips(report)), line_table(report, breaks)]
     if breaks:
         blocks.append(break_table(breaks))
+    if report["function"].get("note"):
+        blocks.append(Say(report["function"]["note"]))
+    if report.get("layers"):
+        blocks.append(layer_table(report))
     if report.get("callees"):
         blocks.append(callee_table(report))
+    blocks.extend(Say(f"part {entry['id']} was dropped: {entry['drop_reason']}") for entry in report["entries"] if entry.get("drop_reason"))
     blocks.extend(facts.recompile_listing(report))
     if options.get("verbose"):
         blocks.extend(details(report))
@@ -78,6 +88,18 @@ def callee_table(report):
         for callee in report["callees"]
     ]
     return table("Functions called", ("function", "where", "status", "reason"), rows)
+
+
+def layer_table(report):
+    """The kinds of layers below a torch module."""
+    rows = []
+    for layer in report["layers"]:
+        state = Cell(layer["state"].replace("_", " "), facts.STATES.get(layer["state"]))
+        note = layer.get("reason") or ("with library calls" if layer.get("library_calls") else "")
+        rows.append((Cell(layers.span(layer["paths"]), code=True), layer["class"], state, layer["kernels"], layer["breaks"], note))
+    return table(
+        "Layers, one row for each kind", ("layer", "class", "status", "kernels", "breaks", "note"), rows, right=("kernels", "breaks")
+    )
 
 
 def details(report):

@@ -67,6 +67,9 @@ def reasons(report):
     for row in report.get("lines", ()):
         if row.get("status") in ("break", "interpreted") and row.get("reason"):
             found.append({"kind": row["status"], "line": row["line"], "text": row["reason"], "hint": row.get("hint")})
+    for entry in report.get("entries", ()):
+        if entry.get("drop_reason"):
+            found.append({"kind": "dropped", "line": None, "text": entry["drop_reason"], "hint": None})
     for kernel in kernels(report):
         for miss in kernel.get("not_fused", ()):
             found.append({"kind": "not fused", "line": miss.get("line"), "text": miss["reason"], "hint": miss.get("hint")})

@@ -75,6 +75,8 @@ class Page:
 
 
 def table(caption, columns, rows, right=()):
-    """A table from plain strings and cells."""
-    made = tuple(tuple(cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in row) for row in rows)
-    return Table(caption, tuple(columns), made, frozenset(right))
+    """A table from plain values and cells; ``None`` is an empty cell. Columns with nothing in any row are left out."""
+    made = [[cell if isinstance(cell, Cell) else Cell("" if cell is None else str(cell)) for cell in row] for row in rows]
+    kept = [index for index in range(len(columns)) if index == 0 or not made or any(row[index].text for row in made)]
+    shown = tuple(tuple(row[index] for index in kept) for row in made)
+    return Table(caption, tuple(columns[index] for index in kept), shown, frozenset(right))

@@ -65,7 +65,9 @@ def table_html(block):
         f"<tr>{''.join(cell_html(block, name, cell, index == 0) for index, (name, cell) in enumerate(zip(block.columns, row)))}</tr>"
         for row in block.rows
     )
-    caption = f'<caption style="text-align:left;padding:2px 0">{escape(block.caption)}</caption>' if block.caption else ""
+    caption = (
+        f'<caption style="text-align:left;white-space:nowrap;padding:2px 0">{escape(block.caption)}</caption>' if block.caption else ""
+    )
     return (
         '<div style="overflow-x:auto;margin:6px 0"><table style="border-collapse:collapse">'
         f"{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"

@@ -46,12 +46,12 @@ def with_places(report, shell, name=None):
 
 
 def numbered(value, numbers):
-    """A copy in which every dict with a known ``file`` also has its ``cell``."""
+    """A copy in which every dict with a known ``file`` also has its ``cell``; empty fields are left out, so that readers test once."""
     if isinstance(value, list):
         return [numbered(item, numbers) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {key: numbered(item, numbers) for key, item in value.items()}
+    made = {key: numbered(item, numbers) for key, item in value.items() if item is not None}
     if made.get("cell") is None and made.get("file") in numbers:
         made["cell"] = numbers[made["file"]]
     return made

@@ -1,6 +1,7 @@
 """``%dyno``: is it on, what was compiled, what happened last."""
 
 import dyno
+from dyno._uncompiled import TOTALS
 from dyno.magics import facts
 from dyno.magics.page import Cell, Page, Say, table
 from dyno.magics.places import place
@@ -26,16 +27,17 @@ def page(report, options):
         table(
             "Since the start of this process",
             ("counter", "value"),
-            [(name.replace("_", " "), value) for name, value in report.get("totals", {}).items()],
+            [(name.replace("_", " "), report.get("totals", {}).get(name, 0)) for name in TOTALS],
             right=("value",),
         )
     )
     if report.get("functions"):
         blocks.append(function_table(report["functions"]))
     if report.get("memory"):
-        memory = report["memory"]
-        blocks.append(Say(f"Memory: {memory.get('code_bytes', 0):,} bytes of code, {memory.get('buffer_bytes', 0):,} bytes of buffers"))
-    events = report.get("events", ())[-LAST:]
+        sizes = [(report["memory"].get("code_bytes"), "code"), (report["memory"].get("buffer_bytes"), "buffers")]
+        known = [f"{size:,} bytes of {what}" for size, what in sizes if size is not None]
+        blocks += [Say(f"Memory: {', '.join(known)}")] if known else []
+    events = (report.get("events") or ())[-LAST:]
     if events:
         rows = [(event["kind"].replace("_", " "), event["text"], place(event) if event.get("line") is not None else "") for event in events]
         blocks.append(table("Last events", ("event", "what", "where"), rows))

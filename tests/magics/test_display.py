@@ -135,7 +135,7 @@ def test_users_text_cannot_become_markup(shell, core):
     (bundle,) = shell.magic("%dyno explain f")
     assert "<b" not in bundle["text/html"] and "<script" not in bundle["text/html"]
     row = next(line for line in bundle["text/markdown"].splitlines() if "onclick" in line)
-    assert row.count("|") - row.count("\\|") == 5  # four cells still
+    assert row.count("|") - row.count("\\|") == 4  # three cells still
 
 
 def test_cell_explain_runs_the_cell_through_the_core(shell, core):
@@ -167,6 +167,53 @@ def test_source_text_and_cell_come_from_the_shell(shell, core):
     shown = shell.plain("%dyno explain f")
     assert "return a + b" in shown
     assert shown.startswith(f"f (In [{shell.ip.compile._filename_map[f.__code__.co_filename]}], line 1)")
+
+
+def test_a_module_is_explained_by_layer(shell, core):
+    pytest.importorskip("torch")
+    import fake_core
+
+    shell.run(
+        "import torch\nnet = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))"
+    )
+    core.by_name["Sequential"] = core.by_name["Linear"] = core.by_name["ReLU"] = fake_core.load("chain")
+    (bundle,) = shell.magic("%dyno explain net")
+    report = bundle["application/vnd.dyno.explain.v1+json"]
+    assert [(row["class"], row["paths"]) for row in report["layers"]] == [("Linear", ["0", "2", "3"]), ("ReLU", ["1"])]
+    assert "0 ... 3 (3)" in bundle["text/plain"]
+
+
+def with_nulls(value):
+    """The report with every optional field present and empty."""
+    optional = (
+        "reason",
+        "hint",
+        "note",
+        "line",
+        "stack",
+        "callees",
+        "reasons",
+        "memory",
+        "code_bytes",
+        "events",
+        "cell",
+        "not_fused",
+        "bytes",
+    )
+    if isinstance(value, list):
+        return [with_nulls(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {**dict.fromkeys(optional), **{key: with_nulls(item) for key, item in value.items()}}
+
+
+@pytest.mark.parametrize(
+    "line", ["%dyno explain step -v", "%dyno why step", "%dyno graph step", "%dyno guards step --all", "%dyno explain g"]
+)
+def test_empty_fields_are_as_good_as_absent_ones(shell, core, line):
+    before = shell.plain(line)
+    core.by_name = {name: with_nulls(report) for name, report in core.by_name.items()}
+    assert shell.plain(line) == before
 
 
 def test_lsmagic_lists_it_and_automagic_leaves_a_variable(shell):

@@ -43,6 +43,8 @@ CASES = {
     "breaks.graph": lambda: graph.page(load("breaks"), {}, drawn),
     "breaks.graph_kernel": lambda: graph.page(load("breaks"), {"kernel": 1}, drawn),
     "breaks.guards_entry": lambda: guards.page(load("breaks"), {"entry": 0}),
+    "layers.explain": lambda: explain.page(load("layers"), {}),
+    "layers.why": lambda: why.page(load("layers"), {}),
     "interpreted.explain": lambda: explain.page(load("interpreted"), {}),
     "interpreted.graph": lambda: graph.page(load("interpreted"), {}, drawn),
     "interpreted.why": lambda: why.page(load("interpreted"), {}),
