@@ -15,6 +15,8 @@ namespace dyno::python {
 namespace {
 
 constexpr int impl_bytes = 256, storage_bytes = 160, meta_bytes = 256, counter_bytes = 48; // how far we look in each object
+// The flags of a storage follow its size; a byte search further on would meet the next object of the heap, where chance can agree.
+constexpr int flags_behind = 8 + 16;
 
 /// The kernel reads our memory for us: write() answers EFAULT where a load would kill the process.
 class Pipe {
@@ -241,7 +243,7 @@ class Finder {
         return follow(&Sample::storage, &Sample::impl, at_.storage, storage_bytes, "storage") &&
                word<uint64_t>(at_.data, "data", &Sample::storage, storage_bytes, 8) &&
                word<uint64_t>(at_.nbytes, "nbytes", &Sample::storage, storage_bytes, 6) &&
-               flag(at_.checked, "checked", &Sample::storage, storage_bytes);
+               flag(at_.checked, "checked", &Sample::storage, at_.nbytes + flags_behind);
     }
 
     /// Does a pointer at `outer` lead to a block with the counter at `inner`, and is it null exactly for inference tensors?

@@ -95,7 +95,7 @@ def odd_samples(add):
     with torch.inference_mode():
         add(torch.empty(5, 2, dtype=F32, device="cpu"))
         add(torch.empty(3, dtype=F32, device="cpu"))
-    for n in (2, 5):
+    for n in (2, 5, 9, 40):
         add(torch._lazy_clone(torch.empty(n, 3, dtype=F32, device="cpu")), checked=1)
 
 
