@@ -355,6 +355,7 @@ Left run(Running& a) {
         // ------------------------------------------------------------ attributes and items
         case Op::load_attr: v = PyObject_GetAttr(sp[-1], name(i->arg)); pops = 1; goto produced;
         case Op::load_method: {
+            v = nullptr;
             const int unbound = _PyObject_GetMethod(sp[-1], name(i->arg), &v);
             if (!v) goto error;
             pops = 1;

@@ -1,6 +1,7 @@
 // The PEP 523 hook: which frames are evaluated, which run in CPython's loop. Counted extents, announced calls, strangers,
 // the depth rule. What happens in a frame is evaluator.cpp's business; what an unannounced frame means is the driver's.
 #include "compiler/frame/session.h"
+#include "compiler/python/ref.h"
 
 namespace dyno::frame {
 namespace {
@@ -55,6 +56,7 @@ bool takes(const Rebuild* rebuild, const Session& s, InterpreterFrame* f, PyCode
 
 /// A frame nobody announced ends the segment of the recording in whose instruction it starts.
 void announce_stranger(Session& s, PyCodeObject* code) {
+    const python::KeepError keep; // generator.throw() arrives with its exception set
     Recorder* recorder = s.top->recorder;
     call_recorder(s, *recorder, [&](Recorder& r) { r.stranger(code); });
     detach(recorder);

@@ -228,6 +228,8 @@ def special_operators():
 
 
 def cells():
+    suffix = "!"
+
     def outer(a, *args, k, **kw):
         y = a
 
@@ -242,8 +244,8 @@ def cells():
         return z, y, args, k, sorted(kw.items()), [f() for f in [bump]]
 
     class Local:
-        name = "Local"
-        both = [name for _ in range(2)] if sys.version_info >= (3, 12) else ["Local", "Local"]
+        name = "Local" + suffix
+        both = [x for x in name]
 
         def who(self):
             return __class__.name
