@@ -30,6 +30,17 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
     return out;
 }
 
+bool may_trap(const Graph& graph, NodeId id) {
+    const Node& node = graph[id];
+    bool divides = node.op == Op::floor_div || node.op == Op::remainder || node.op == Op::fmod;
+    if ((!divides && node.op != Op::pow) || !is_int(node.type.dtype)) return false;
+    NodeId second = node.operands[1];
+    while (graph[second].op == Op::expand || graph[second].op == Op::reshape) second = graph[second].operands[0];
+    if (graph[second].op != Op::constant) return true;
+    int64_t value = graph[second].ints[0];
+    return divides ? value == 0 || (value == -1 && is_signed_int(node.type.dtype)) : value < 0 && is_signed_int(node.type.dtype);
+}
+
 std::vector<bool> used_nodes(const Graph& graph) {
     std::vector<bool> used(graph.nodes.size());
     for (const Input& input : graph.inputs) used[input.node.index] = true;
@@ -38,7 +49,7 @@ std::vector<bool> used_nodes(const Graph& graph) {
     for (size_t i = graph.nodes.size(); i-- > 0;) {
         const Node& node = graph.nodes[i];
         // An eager call may have effects and may raise: it runs whether its value is used or not.
-        if (node.op == Op::extern_call) used[i] = true;
+        if (node.op == Op::extern_call || may_trap(graph, {static_cast<uint32_t>(i)})) used[i] = true;
         if (!used[i]) continue;
         for (NodeId operand : node.operands) used[operand.index] = true;
         if (node.twin >= 0)
