@@ -36,12 +36,14 @@ class Backend:
     wrapped: list[Any] = dataclasses.field(default_factory=list)
     counts: bool = False  # whether reports tell how many operations a replay stands for
     operations: int | None = None  # of the plain program's fifth call
+    at_start: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def begin(self) -> None:
         """Forgets what earlier cases did."""
         self.reset()
         self.log.clear()
         self.wrapped.clear()
+        self.at_start = self.totals()
 
     def wrap(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The compiled function, settled and counted after every call."""
@@ -94,22 +96,29 @@ class Backend:
             and not call.get("captures")
             and not call.get("recompiles")
         ]
-        stats = {name: sum(call.get(name, 0) for call in self.log) for name in TOTALS}
+        stats = self.moved_totals()
         reasons = [] if whole else self.reasons()
         steady = self.log[4]["replayed"] if len(self.log) > 4 else 0
         share = {"operations": self.operations, "replayed": min(steady, self.operations)} if self.operations is not None else {}
         return {"calls": len(self.log), "captured": bool(hit), "whole": bool(whole), "stats": stats, **share, "reasons": reasons}
+
+    def moved_totals(self) -> dict[str, float]:
+        """By how much the seven totals moved since begin(), background work included."""
+        moved = change(self.at_start, self.totals())
+        return {name: moved.get(name, 0) for name in TOTALS}
 
     def reasons(self) -> list[str]:
         """In the report's own words why something was interpreted, commonest first."""
         found: collections.Counter[str] = collections.Counter()
         for inner in self.wrapped:
             report = self.report(inner)
-            rows = [*report.get("lines", ()), *report.get("reasons", ()), *((e.get("exit") or {}) for e in report.get("entries", ()))]
-            for row in rows:
-                if text := row.get("reason") or row.get("text") if "hint" in row or "kind" in row else row.get("reason"):
-                    found[str(text)[:160]] += row.get("status") != "fused"
-        return [text for text, count in found.most_common(5) if count]
+            exits = [entry.get("exit") or {} for entry in report.get("entries", ())]
+            for row in (*report.get("lines", ()), *exits):
+                if row.get("reason"):
+                    found[str(row["reason"])[:160]] += 1
+            if not found and (report.get("function") or {}).get("reason"):
+                found[str(report["function"]["reason"])[:160]] += 1
+        return [text for text, _ in found.most_common(5)]
 
 
 def change(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
@@ -138,7 +147,7 @@ class TorchBackend(Backend):
     """torch.compile has no count of hits: a graph that was made counts as captured."""
 
     def outcome(self) -> dict[str, Any]:
-        stats = {key: sum(call.get(key, 0) for call in self.log) for key in TOTALS}
+        stats = self.moved_totals()
         captured = stats["captures"] > 0
         return {
             "calls": len(self.log),
