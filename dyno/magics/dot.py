@@ -4,6 +4,7 @@ Input: one entry's graph and kernels. Output: DOT text with every label escaped 
 their operations. The layout itself is the core's (``draw_svg``).
 """
 
+import re
 from html import escape
 
 from dyno.magics.facts import count, dims
@@ -81,13 +82,16 @@ def condensed(entry):
     return boxes, list(edges)
 
 
-def dot(entry, stage):
-    """DOT text for one entry at one stage, and whether operations were condensed."""
+def size(entry):
+    """Boxes in a picture of every operation."""
     graph = entry["graph"]
-    size = len(graph["nodes"]) + len(inputs_of(graph)) + len(graph.get("outputs", ()))
-    if size > MOST_NODES:
-        return "\n".join([*head(), *condensed_lines(entry), "}"]), True
-    return "\n".join([*head(), *operation_lines(entry, stage), "}"]), False
+    return len(graph["nodes"]) + len(inputs_of(graph)) + len(graph.get("outputs", ()))
+
+
+def dot(entry, stage, condense):
+    """DOT text for one entry at one stage; with ``condense``, kernels in place of operations."""
+    lines = condensed_lines(entry) if condense else operation_lines(entry, stage)
+    return "\n".join([*head(), *lines, "}"])
 
 
 def head():
@@ -141,6 +145,17 @@ def condensed_lines(entry):
             words = label(f"kernel K{box['kernel']}", count(len(box["nodes"]), "operation"), ops)
             lines.append(f'{name} [label={words}, fillcolor="{FUSED_FILL}"]')
     return lines + [f"{source} -> {to}" for source, to in edges if source in kept and to in kept]
+
+
+def compact(svg):
+    """The SVG without what no reader sees: comments, names of boxes and arrows, and looks that all texts share."""
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
+    svg = re.sub(r"<title>.*?</title>", "", svg, flags=re.S)
+    svg = re.sub(r' (?:id|class)="[^"]*"', "", svg)
+    shared = ' text-anchor="middle" font-family="Helvetica,sans-Serif" font-size="10.00"'
+    for part in shared.split(" ")[1:]:
+        svg = svg.replace(" " + part, "")
+    return re.sub(r"\n+", "\n", svg.replace("<svg", "<svg" + shared, 1)).strip()
 
 
 def titled(svg, title, sentence):

@@ -32,13 +32,14 @@ def page(report, options, draw):
     check_kernel(report, kernel)
     entries = [dot.picked(entry, kernel) for entry in report["entries"] if entry.get("graph")]
     entries = [entry for entry in entries if kernel is None or entry["graph"]["nodes"]]
-    blocks, drawn = list(facts.redefinition(report)), True
+    blocks, room = list(facts.redefinition(report)), dot.MOST_BYTES
+    can_draw = draw("digraph { a }") is not None
     for entry in entries:
-        made = picture(report, entry, stage, draw) if drawn else ()
-        drawn = drawn and bool(made)
+        made = picture(report, entry, stage, draw, room) if can_draw and entry["graph"]["nodes"] else ()
+        room -= sum(len(block.svg) for block in made if isinstance(block, Picture))
         blocks.extend(made)
         blocks.extend(tables(report, entry, stage))
-    if not drawn:
+    if not can_draw:
         blocks.append(Say("No picture: Graphviz's library (libgvc) is not installed here. The tables are complete."))
     return Page(facts.title(report), tuple(blocks))
 
@@ -51,18 +52,19 @@ def check_kernel(report, kernel):
         raise UsageError(f"{name} has kernels {facts.ranges(have)}" if have else f"{name} has no kernels")
 
 
-def picture(report, entry, stage, draw):
-    """The picture, with a sentence where operations were condensed; nothing where it cannot be drawn."""
-    text, was_condensed = dot.dot(entry, stage)
-    svg = draw(text)
-    if svg is None:
-        return ()
+def picture(report, entry, stage, draw, room):
+    """The picture within ``room`` bytes: of operations, else of kernels, with a sentence that says so; else a sentence alone."""
     sentence = summary(report, entry, stage)
-    svg = dot.titled(svg, f"{report['function']['name']}, part {entry['id']}", sentence)
-    if len(svg) > dot.MOST_BYTES:
-        return (Say(f"The picture of part {entry['id']} is too large for a notebook ({len(svg) // 1000} kB); the tables are complete."),)
-    note = (Say(f"More than {dot.MOST_NODES} operations: the picture shows kernels, the table every operation."),) if was_condensed else ()
-    return (Picture(svg, sentence), *note)
+    condense = dot.size(entry) > dot.MOST_NODES
+    for condensed in (True,) if condense else (False, True):
+        svg = draw(dot.dot(entry, stage, condensed))
+        if svg is None:
+            continue
+        svg = dot.titled(dot.compact(svg), f"{report['function']['name']}, part {entry['id']}", sentence)
+        if len(svg) <= room:
+            why = f"More than {dot.MOST_NODES} operations" if condense else "Too large for a notebook as operations"
+            return (Picture(svg, sentence), *((Say(f"{why}: the picture shows kernels, the table every operation."),) if condensed else ()))
+    return (Say(f"Part {entry['id']} has no picture: it would be too large for a notebook. The tables are complete."),)
 
 
 def summary(report, entry, stage):

@@ -11,6 +11,7 @@ import pytest
 from fake_core import load
 
 from dyno.magics import dot, graph
+from dyno.magics.page import Picture
 
 ROOT = pathlib.Path(__file__).parents[2]
 SHIM = """
@@ -74,7 +75,7 @@ def long_chain(length, kernel=None):
 
 
 def test_picture_is_one_opaque_svg_element(pictured):
-    svg = dot.titled(pictured(dot.dot(chain(), "fused")[0]), "f", "what it shows")
+    svg = dot.titled(dot.compact(pictured(dot.dot(chain(), "fused", False))), "f", "what it shows")
     root = xml.fromstring(svg)
     names = [child.tag.split("}")[1] for child in root]
     assert svg.startswith("<svg") and names[:2] == ["title", "desc"] and root[1].text == "what it shows"
@@ -83,14 +84,26 @@ def test_picture_is_one_opaque_svg_element(pictured):
     assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]*"', "", svg)
 
 
+def test_compacting_keeps_every_word_and_line(pictured):
+    def seen(svg):
+        return [
+            (element.tag, element.text)
+            for element in xml.fromstring(svg).iter()
+            if element.tag.split("}")[1] in ("text", "path", "polygon")
+        ]
+
+    svg = pictured(dot.dot(load("breaks")["entries"][0], "fused", False))
+    assert seen(dot.compact(svg)) == seen(svg) and len(dot.compact(svg)) < 0.7 * len(svg)
+
+
 def test_same_text_gives_the_same_picture(pictured):
-    text = dot.dot(chain(), "fused")[0]
+    text = dot.dot(chain(), "fused", False)
     assert pictured(text) == pictured(text)
 
 
 def test_stage_decides_about_frames():
-    assert "cluster_0" in dot.dot(chain(), "fused")[0]
-    assert "cluster_0" not in dot.dot(chain(), "capture")[0]
+    assert "cluster_0" in dot.dot(chain(), "fused", False)
+    assert "cluster_0" not in dot.dot(chain(), "capture", False)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +113,7 @@ def test_labels_cannot_leave_their_place(pictured, name):
     entry = chain()
     entry["graph"]["nodes"][0]["op"] = name
     entry["graph"]["inputs"][0]["name"] = name
-    svg = pictured(dot.dot(entry, "fused")[0])
+    svg = pictured(dot.dot(entry, "fused", False))
     assert svg is not None
     root = xml.fromstring(svg)
     assert not [element for element in root.iter() if element.tag.endswith("script")]
@@ -114,26 +127,44 @@ def test_broken_text_gives_no_picture(draw):
     assert draw("") is None
 
 
+def pages(entries, draw):
+    return graph.page({**load("chain"), "entries": entries}, {}, draw)
+
+
+def pictures(page):
+    return [block for block in page.blocks if isinstance(block, Picture)]
+
+
+def said(page):
+    return " ".join(getattr(block, "text", "") for block in page.blocks)
+
+
 def test_large_graphs_are_condensed_to_kernels(pictured):
-    text, was_condensed = dot.dot(long_chain(dot.MOST_NODES + 5, kernel=50), "fused")
-    assert was_condensed and "kernel K6" in text and "50 operations" in text
-    assert pictured(text).count('class="node"') == 7
+    page = pages([long_chain(dot.MOST_NODES + 5, kernel=50)], pictured)
+    (shown,) = pictures(page)
+    assert shown.svg.count(" operations<") == 7 and "kernel K6" in shown.svg and ">50 operations<" in shown.svg
+    assert "More than 300 operations: the picture shows kernels" in said(page)
 
 
 def test_even_condensed_graphs_are_capped(pictured):
-    text, was_condensed = dot.dot(long_chain(2 * dot.MOST_NODES), "fused")
-    assert was_condensed
+    text = dot.dot(long_chain(2 * dot.MOST_NODES), "fused", True)
     assert pictured(text).count('class="node"') == dot.MOST_NODES
 
 
-def test_small_graphs_are_not_condensed():
-    assert not dot.dot(long_chain(dot.MOST_NODES - 2), "fused")[1]
+def test_small_graphs_are_not_condensed(pictured):
+    page = pages([long_chain(dot.MOST_NODES - 2 - 100, kernel=50)], pictured)
+    assert pictures(page)[0].svg.count(">add<") == dot.MOST_NODES - 102 and "the picture shows kernels" not in said(page)
 
 
-def test_the_page_says_that_it_was_condensed(pictured):
-    report = {**load("chain"), "entries": [long_chain(dot.MOST_NODES + 5, kernel=50)]}
-    page = graph.page(report, {}, pictured)
-    assert any("the picture shows kernels" in getattr(block, "text", "") for block in page.blocks)
+def test_bytes_of_all_pictures_are_capped(pictured):
+    page = pages([{**long_chain(150, kernel=5), "id": number} for number in range(4)], pictured)
+    assert 0 < sum(len(picture.svg) for picture in pictures(page)) <= dot.MOST_BYTES
+    assert "Too large for a notebook as operations" in said(page)
+
+
+def test_what_cannot_be_drawn_is_said(pictured):
+    page = pages([long_chain(3)], lambda text: pictured(text) if "dyno" not in text else None)
+    assert pictures(page) == [] and "Part 0 has no picture" in said(page)
 
 
 def test_one_kernel_keeps_its_inputs_and_results():
