@@ -43,8 +43,8 @@ NodeId BuildCall::with_unrounded_scalar(DType compute, const std::vector<int64_t
     return b.cast(result, compute, from);
 }
 
-/// An invalid id unless the exponent is such a constant. Constant exponents that the libraries do not raise to: the same products, rounded as eager rounds: torch's kernels for f16
-/// work in f32 and round once, those for bf16 round each product.
+/// An invalid id unless the exponent is such a constant. Constant exponents that the libraries do not raise to: the same products, rounded as eager rounds: torch's CPU kernels for
+/// f16 work in f32 and round once; those for bf16, and CUDA's, round each product.
 NodeId BuildCall::power(DType compute, const std::vector<int64_t>& dims, NodeId base) {
     double exponent = 0.0;
     bool torch = placed.domain == Domain::torch;
@@ -54,10 +54,11 @@ NodeId BuildCall::power(DType compute, const std::vector<int64_t>& dims, NodeId 
     if (exponent == 2.0) return make(Op::mul, compute, dims, {base, base});
     bool cubes = torch && exponent == 3.0;
     bool halves = std::fabs(exponent) == 0.5;
-    if (halves && torch && compute == DType::f16) return NodeId{}; // its kernel calls pow here, which differs at -inf and -0
+    bool f16_in_f32 = torch && compute == DType::f16 && placed.device == DeviceKind::cpu;
+    if (halves && f16_in_f32) return NodeId{}; // its kernel calls pow here, which differs at -inf and -0
     bool floats = is_float(compute) && (exponent == 0.5 || exponent == -1.0 || (torch && (exponent == -2.0 || exponent == -0.5)));
     if (!cubes && !floats) return NodeId{};
-    DType inner = compute == DType::f16 ? DType::f32 : compute;
+    DType inner = f16_in_f32 ? DType::f32 : compute;
     NodeId x = b.cast(base, inner, from);
     auto one = [&](Op node_op, NodeId value) { return make(node_op, inner, dims, {value}); };
     auto times = [&](NodeId left, NodeId right) { return make(Op::mul, inner, dims, {left, right}); };

@@ -1,5 +1,5 @@
 // Library calls that are not rows of ops.def, built from rows in the order and with the roundings of eager's own kernels
-// (measured against torch 2.13 on CPU; tools/compose_values.py). Each returns the node of the result or a reason.
+// (measured against torch 2.13 on the CPU, by tools/op_values.py, and torch 2.11 on CUDA). Each returns the node of the result or a reason.
 // Work inside a 16-bit torch kernel happens in f32 and is rounded once, so these cast up first and down last.
 #pragma once
 #include "compiler/graph/build.h"
@@ -32,7 +32,7 @@ Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType 
 Maybe standard_deviation(Builder& b, NodeId x, const Axes& axes, bool keepdim, double correction, SourceSpan from = {});
 
 // --- arithmetic
-/// a + alpha * b; alpha other than 1 and -1 fuses in torch's f32 and f64 kernels, and so here.
+/// a + alpha * b; alpha other than 1 and -1 fuses in torch's kernels, and so here.
 Maybe add(Builder& b, Operand x, Operand y, double alpha, SourceSpan from = {});
 Maybe sub(Builder& b, Operand x, Operand y, double alpha, SourceSpan from = {});
 /// number / tensor, as Tensor.__rtruediv__: the reciprocal, times the number.

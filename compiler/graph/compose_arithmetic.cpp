@@ -1,5 +1,5 @@
-// Arithmetic whose roundings were measured from torch's kernels: f32 and f64 addcmul, lerp and add with alpha fuse the last
-// product with the sum; 16-bit ones work in f32.
+// Arithmetic whose roundings were measured from torch's kernels: addcmul, lerp and add with alpha fuse the last product with
+// the sum, on the CPU by torch's own choice, on CUDA by the compiler's, which then fuses addcdiv too; 16-bit ones work in f32.
 #include "compiler/graph/compose.h"
 #include "compiler/graph/steps.h"
 #include "compiler/scalar/round.h"
@@ -15,13 +15,13 @@ bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 /// A constant of a tensor's dtype, spread later by broadcasting. Not a Python number: it has the dtype already.
 NodeId constant_of(Builder& b, double value, DType dtype, SourceSpan from) { return b.constant(value, dtype, Domain::torch, from); }
 
-bool on_cpu(const Builder& b, NodeId x) { return b.type(x).device == DeviceKind::cpu && b.type(x).domain == Domain::torch; }
+bool on_cpu(const Builder& b, NodeId x) { return b.type(x).device == DeviceKind::cpu; }
 
 /// The pointwise kernels of three tensors want one float dtype here; what promotes is left to eager.
 std::optional<Refusal> not_alike(const Builder& b, std::initializer_list<NodeId> values, const char* name) {
     DType dtype = b.type(*values.begin()).dtype;
     for (NodeId value : values) {
-        if (!on_cpu(b, value)) return Refusal{std::string(name) + ": its rounding is known for torch on the CPU only"};
+        if (b.type(value).domain != Domain::torch) return Refusal{std::string(name) + ": not a function of NumPy"};
         if (!is_float(dtype) || b.type(value).dtype != dtype) return Refusal{std::string(name) + ": needs one float element type"};
     }
     return std::nullopt;
@@ -35,8 +35,11 @@ Maybe add(Builder& b, Operand x, Operand y, double alpha, SourceSpan from) {
     if (x.wrapped || y.wrapped) return Refusal{"add with alpha of a Python number"};
     if (auto refusal = not_alike(b, {x.node, y.node}, "add with alpha")) return *refusal;
     DType dtype = b.type(x.node).dtype;
-    if (is_half(dtype)) return Refusal{"add with alpha of 16-bit floats"};
-    return b.build(Op::fma, {y, constant_of(b, alpha, dtype, from), x}, {}, from);
+    if (is_half(dtype) && on_cpu(b, x.node)) return Refusal{"add with alpha of 16-bit floats"};
+    Steps step(b, from);
+    DType inner = inner_dtype(dtype);
+    NodeId sum = step(Op::fma, {step.cast(y.node, inner), constant_of(b, alpha, inner, from), step.cast(x.node, inner)});
+    return step.done(step.cast(sum, dtype));
 }
 
 Maybe sub(Builder& b, Operand x, Operand y, double alpha, SourceSpan from) {
@@ -99,9 +102,10 @@ Maybe addcmul(Builder& b, NodeId x, NodeId first, NodeId second, double value, S
     if (auto refusal = not_alike(b, {x, first, second}, "addcmul")) return *refusal;
     DType dtype = b.type(x).dtype, inner = inner_dtype(dtype);
     Steps step(b, from);
-    NodeId scaled = step.cast(first, inner);
-    if (value != 1.0) scaled = step(Op::mul, {scaled, constant_of(b, value, inner, from)});
-    NodeId sum = step(Op::fma, {scaled, step.cast(second, inner), step.cast(x, inner)});
+    NodeId left = step.cast(first, inner), right = step.cast(second, inner), number = constant_of(b, value, inner, from);
+    if (value != 1.0 && on_cpu(b, x)) left = step(Op::mul, {left, number});
+    else if (value != 1.0) right = step(Op::mul, {left, right}), left = number;
+    NodeId sum = step(Op::fma, {left, right, step.cast(x, inner)});
     return step.done(step.cast(sum, dtype));
 }
 
@@ -109,9 +113,11 @@ Maybe addcdiv(Builder& b, NodeId x, NodeId first, NodeId second, double value, S
     if (auto refusal = not_alike(b, {x, first, second}, "addcdiv")) return *refusal;
     DType dtype = b.type(x).dtype, inner = inner_dtype(dtype);
     Steps step(b, from);
-    NodeId scaled = step.cast(first, inner);
-    if (value != 1.0) scaled = step(Op::mul, {scaled, constant_of(b, value, inner, from)});
-    NodeId sum = step(Op::add, {step.cast(x, inner), step(Op::div, {scaled, step.cast(second, inner)})});
+    NodeId left = step.cast(first, inner), right = step.cast(second, inner), number = constant_of(b, value, inner, from);
+    bool cpu = on_cpu(b, x);
+    if (value != 1.0 && cpu) left = step(Op::mul, {left, number});
+    NodeId quotient = step(Op::div, {left, right}), start = step.cast(x, inner);
+    NodeId sum = cpu || value == 1.0 ? step(Op::add, {start, quotient}) : step(Op::fma, {number, quotient, start});
     return step.done(step.cast(sum, dtype));
 }
 

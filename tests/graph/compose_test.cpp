@@ -80,15 +80,28 @@ TEST_F(Compose, Triangles) {
 }
 
 TEST_F(Compose, Refusals) {
-    NodeId f = b.input(Type{DType::f32, {4}}, {1}), h = b.input(Type{DType::f16, {4}}, {1}), cuda = b.input(Type{DType::f32, {4}, DeviceKind::cuda}, {1});
+    NodeId f = b.input(Type{DType::f32, {4}}, {1}), h = b.input(Type{DType::f16, {4}}, {1});
     NodeId mask = b.input(Type{DType::b8, {4}}, {1}), classes = b.input(Type{DType::i32, {2}}, {1});
     Operand half{b.constant(0.5, DType::f64), true};
     EXPECT_EQ(c::addcmul(b, f, f, h, 1.0).reason(), "addcmul: needs one float element type");
-    EXPECT_EQ(c::lerp(b, cuda, cuda, half).reason(), "lerp: its rounding is known for torch on the CPU only");
+    NodeId array = b.input(Type{DType::f32, {4}, DeviceKind::cpu, 0, Domain::numpy}, {1});
+    EXPECT_EQ(c::lerp(b, array, array, half).reason(), "lerp: not a function of NumPy");
     EXPECT_EQ(c::masked_fill(b, x, mask, half).reason(), "masked_fill: a float into integers");
     EXPECT_EQ(c::masked_fill(b, f, f, half).reason(), "masked_fill: the mask is not bool");
     EXPECT_EQ(c::add(b, h, h, 0.3).reason(), "add with alpha of 16-bit floats");
     EXPECT_EQ(c::mse_loss(b, f, h, c::LossReduction::mean).reason(), "a loss of values unlike in shape or element type");
     EXPECT_EQ(c::cross_entropy(b, *c::unsqueeze(b, f, 0), classes, -100, c::LossReduction::mean).reason(), "nll_loss: needs floats and i64 class indices");
     EXPECT_EQ(c::elu(b, x, 1.0).reason(), "elu: not defined for this element type");
+}
+
+TEST_F(Compose, CudaFusesInItsOwnOrder) {
+    Type type{DType::f32, {4}, DeviceKind::cuda};
+    NodeId p = b.input(type, {1}), q = b.input(type, {1}), r = b.input(type, {1});
+    NodeId product = *c::addcmul(b, p, q, r, 0.1);
+    ASSERT_EQ(b[product].op, Op::fma);
+    EXPECT_EQ(b[b[product].operands[1]].op, Op::mul) << "the number times the product of the tensors";
+    EXPECT_EQ(b[*c::addcmul(b, p, q, r, 1.0)].operands, (std::vector<NodeId>{q, r, p}));
+    EXPECT_EQ(b[*c::addcdiv(b, p, q, r, 0.1)].op, Op::fma);
+    EXPECT_EQ(b[*c::addcdiv(b, p, q, r, 1.0)].op, Op::add);
+    EXPECT_TRUE(verify(b.graph()).empty());
 }
