@@ -247,6 +247,35 @@ Value* VectorEmitter::shift(ScalarOp op, DType t, Value* x, Value* y) {
     if (is_unsigned_int(t)) return b.CreateSelect(inside, b.CreateLShr(x, amount), i(x, 0));
     return b.CreateSelect(inside, b.CreateAShr(x, amount), b.CreateAShr(x, i(x, bits - 1)));
 }
+/// By squaring, as long as a lane has exponent bits left. Wraps around. A negative exponent is a fault.
+Value* VectorEmitter::int_power(DType t, Value* x, Value* y, Value* fault) {
+    if (is_signed_int(t)) {
+        Value* negative = b.CreateICmpSLT(y, i(y, 0));
+        raise(negative, fault);
+        y = b.CreateSelect(negative, i(y, 0), y);
+    }
+    llvm::BasicBlock* before = b.GetInsertBlock();
+    auto* loop = llvm::BasicBlock::Create(b.getContext(), "power", before->getParent());
+    auto* done = llvm::BasicBlock::Create(b.getContext(), "power_done", before->getParent());
+    b.CreateBr(loop);
+    b.SetInsertPoint(loop);
+    const auto phi = [&](Value* first) {
+        llvm::PHINode* p = b.CreatePHI(x->getType(), 2);
+        p->addIncoming(first, before);
+        return p;
+    };
+    llvm::PHINode *result = phi(i(x, 1)), *base = phi(x), *exponent = phi(y);
+    Value* odd = b.CreateICmpNE(b.CreateAnd(exponent, i(y, 1)), i(y, 0));
+    Value* next = b.CreateSelect(odd, b.CreateMul(result, base), result);
+    Value* rest = b.CreateLShr(exponent, i(y, 1));
+    result->addIncoming(next, loop);
+    base->addIncoming(b.CreateMul(base, base), loop);
+    exponent->addIncoming(rest, loop);
+    Value* more = b.CreateICmpNE(rest, i(y, 0));
+    b.CreateCondBr(more->getType()->isVectorTy() ? b.CreateOrReduce(more) : more, loop, done);
+    b.SetInsertPoint(done);
+    return next;
+}
 Value* VectorEmitter::int_op(ScalarOp op, DType t, llvm::ArrayRef<Value*> a, Value* fault) {
     Value *x = a[0], *zero = i(x, 0);
     const bool sign = is_signed_int(t);
@@ -276,6 +305,7 @@ Value* VectorEmitter::int_op(ScalarOp op, DType t, llvm::ArrayRef<Value*> a, Val
     case ScalarOp::bitwise_xor: return b.CreateXor(x, a[1]);
     case ScalarOp::shift_left: case ScalarOp::shift_right: return shift(op, t, x, a[1]);
     case ScalarOp::floor_div: case ScalarOp::remainder: case ScalarOp::fmod: return int_division(op, t, x, a[1], fault);
+    case ScalarOp::pow: return int_power(t, x, a[1], fault);
     case ScalarOp::maximum: case ScalarOp::fmax: return pick(sign ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
     case ScalarOp::minimum: case ScalarOp::fmin: return pick(sign ? llvm::CmpInst::ICMP_SLT : llvm::CmpInst::ICMP_ULT);
     default: DYNO_CHECK(false, std::string("an op on integers, not ") + std::string(scalar::info(op).name));

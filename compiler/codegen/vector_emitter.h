@@ -56,6 +56,7 @@ class VectorEmitter {
     llvm::Value* bool_op(scalar::ScalarOp op, llvm::ArrayRef<llvm::Value*> a);
     llvm::Value* compare(scalar::ScalarOp op, DType t, llvm::Value* x, llvm::Value* y);
     llvm::Value* int_division(scalar::ScalarOp op, DType t, llvm::Value* x, llvm::Value* y, llvm::Value* fault);
+    llvm::Value* int_power(DType t, llvm::Value* x, llvm::Value* y, llvm::Value* fault);
     llvm::Value* shift(scalar::ScalarOp op, DType t, llvm::Value* x, llvm::Value* y);
     llvm::Value* float_floor_div(llvm::Value* x, llvm::Value* y);
     llvm::Value* float_remainder(llvm::Value* x, llvm::Value* y);

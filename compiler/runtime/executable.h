@@ -19,7 +19,7 @@ enum LaunchFlags : uint32_t {
     divide_by_zero = 0x04,
     overflow = 0x08,
     underflow = 0x10,
-    integer_zero_division = 0x100, // an integer division by zero was met: results are not to be used
+    integer_zero_division = 0x100, // an integer division by zero, or a negative integer power: results are not to be used
     out_of_memory = 0x200,         // scratch could not be had: nothing was computed
 };
 
