@@ -63,7 +63,13 @@ Left ask_driver(Running& a) {
     FrameState* inner = nullptr;
     a.want_point = false;
     set_running(a.frame, units_of(a.code) + a.at);
-    switch (driver().at_point(a, inner)) {
+    AtPoint answer = AtPoint::go_on;
+    try {
+        answer = driver().at_point(a, inner);
+    } catch (const std::exception& bug) { // nothing was changed: state is checked before it is written
+        if (driver().bug) driver().bug(nullptr, bug.what());
+    }
+    switch (answer) {
     case AtPoint::go_on: break;
     case AtPoint::record: return Left::mode;
     case AtPoint::moved:
@@ -768,7 +774,7 @@ Left run(Running& a) {
     hand_back: // nothing of the instruction at `at` is done
         show();
         if constexpr (Recording) tell_failed(a, *i);
-        if (driver().handed_back && i->op != Op::leave_frame) driver().handed_back(a, *i);
+        if (driver().handed_back && i->op != Op::leave_frame && i->op != Op::reraise) driver().handed_back(a, *i);
         // The names of a call's keywords are not in the frame; an argument's prefix is not in the instruction.
         if (a.kwnames) at = a.names_at;
         a.kwnames = nullptr;

@@ -127,10 +127,11 @@ struct Driver {
     PyObject* (*enter)(PyThreadState*, InterpreterFrame*) = nullptr;
     /// See AtPoint. Called in walking activations only.
     AtPoint (*at_point)(Activation&, FrameState*& inner) = nullptr;
-    /// A recorder's callback threw: a bug of ours. The recording has ended, execution goes on. May be null.
-    void (*bug)(Recorder*, const char* what) = nullptr;
+    /// A recorder's callback or at_point (then `recorder` is null) threw: a bug of ours. The recording has ended, execution
+    /// goes on. May be null.
+    void (*bug)(Recorder* recorder, const char* what) = nullptr;
     /// CPython's loop finishes the frame from this instruction on (bytecode::reason_of(i.raw) says why, "" where CPython is
-    /// to word an error). Not called for AtPoint::hand_back and at returns and yields. May be null.
+    /// to word an error). Not called for AtPoint::hand_back, returns, yields and unwinding. May be null.
     void (*handed_back)(Activation&, const bytecode::Instruction& i) = nullptr;
 };
 void install(const Driver& driver);

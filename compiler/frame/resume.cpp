@@ -30,6 +30,16 @@ PyObject* call_with_placeholders(PyObject* function) {
     return PyObject_Vectorcall(function, args.data(), static_cast<size_t>(code->co_argcount), keywords.get());
 }
 
+/// Leaves a fresh frame with the error that is set.
+PyObject* leave_unwritten(PyThreadState* ts, InterpreterFrame* f) {
+#if DYNO_313
+    leave_by_error(ts, f);
+    return nullptr;
+#else
+    return _PyEval_EvalFrameDefault(ts, f, 1);
+#endif
+}
+
 } // namespace
 
 void write_frame(InterpreterFrame* f, DetachedFrame&& state) {
@@ -92,7 +102,12 @@ PyObject* rebuild_frame(PyThreadState* ts, InterpreterFrame* f, Rebuild& rebuild
     rebuild.hook->taken();
     const size_t index = rebuild.index;
     const bool innermost = index + 1 == rebuild.state->frames.size();
-    write_frame(f, std::move(rebuild.state->frames[index]));
+    try {
+        write_frame(f, std::move(rebuild.state->frames[index]));
+    } catch (const InternalError& bug) { // CPython's frames are between us and whoever catches
+        PyErr_SetString(PyExc_SystemError, bug.what());
+        return leave_unwritten(ts, f);
+    }
     return evaluate_frame(ts, f, {.inner = innermost ? nullptr : rebuild.state, .index = index, .first_native = innermost});
 }
 
