@@ -39,6 +39,7 @@ struct State {
     std::vector<std::unique_ptr<frame::Recorder>> pacers; // live as long as the frame that is paced
     int installed = 0, off = 0, extents = 0;
     bool started = false, forked = false;
+    bool trace = std::getenv("DYNO_TRACE") != nullptr; // what happens, on stderr: for developers
     void (*post)(void*, const char*) = nullptr;
     void* post_context = nullptr;
 };
@@ -176,6 +177,14 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
             o = replay::run(*entry->plan, inputs);
         }
         cache::counters().extern_calls += o.externs;
+        if (s.trace && o.kind != replay::Outcome::committed) std::fprintf(stderr, "dyno: %s unit %d: outcome %d guard %x\n", PyUnicode_AsUTF8(code->co_qualname), entry->key.unit, o.kind, o.guard);
+        if (s.trace && o.guard == replay::ambient_differs) {
+            python::Ambient now;
+            python::read_ambient(now);
+            for (int k = 0; k < python::Ambient::count; k++)
+                if (now.words[k] != replay::segment_of(*entry->plan).ambient.words[k])
+                    std::fprintf(stderr, "dyno:   word %d was %lx is %lx\n", k, replay::segment_of(*entry->plan).ambient.words[k], now.words[k]);
+        }
         if (o.kind == replay::Outcome::guard_failed) {
             if (!first) first = entry.get(), first_guard = o.guard;
             continue;

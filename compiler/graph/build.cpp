@@ -138,7 +138,8 @@ Result<std::vector<int64_t>> broadcast_dims(const std::vector<int64_t>& a, const
     std::vector<int64_t> out(std::max(a.size(), b.size()));
     for (size_t i = 0; i < out.size(); ++i) {
         int64_t left = i < a.size() ? a[a.size() - 1 - i] : 1, right = i < b.size() ? b[b.size() - 1 - i] : 1;
-        if (left != right && left != 1 && right != 1) return Refusal{fmt::format("shapes [{}] and [{}] do not broadcast", fmt::join(a, ", "), fmt::join(b, ", "))};
+        if (left != right && left != 1 && right != 1)
+            return Refusal{fmt::format("shapes [{}] and [{}] do not broadcast", fmt::join(a, ", "), fmt::join(b, ", "))};
         out[out.size() - 1 - i] = left == 1 ? right : left;
     }
     return out;

@@ -48,7 +48,8 @@ class Builder {
     /// The operation as the library of its operands would do it, or why not. Reductions and composites with axes keep
     /// reduced axes as size 1 (compose.h drops them).
     [[nodiscard]] Result<NodeId> build(Op op, std::span<const Operand> operands, const Attributes& attributes = {}, SourceSpan from = {});
-    [[nodiscard]] Result<NodeId> build(Op op, std::initializer_list<Operand> operands, const Attributes& attributes = {}, SourceSpan from = {}) {
+    [[nodiscard]] Result<NodeId> build(Op op, std::initializer_list<Operand> operands, const Attributes& attributes = {},
+                                       SourceSpan from = {}) {
         return build(op, std::span<const Operand>(operands.begin(), operands.size()), attributes, from);
     }
     /// The value converted; the node itself if it has that dtype. Constants are converted on the spot.

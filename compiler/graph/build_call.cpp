@@ -38,26 +38,37 @@ Result<bool> BuildCall::settle_place() {
 
 Result<NodeId> BuildCall::run() {
     const OpInfo& row = info(op);
-    if (row.arity >= 0 && operands.size() != static_cast<size_t>(row.arity)) return refuse(fmt::format("{} operands given", operands.size()));
+    if (row.arity >= 0 && operands.size() != static_cast<size_t>(row.arity))
+        return refuse(fmt::format("{} operands given", operands.size()));
     if (operands.empty() && row.arity < 0) return refuse("no operands");
     if (Result<bool> placed_well = settle_place(); !placed_well) return Refusal{placed_well.reason()};
     switch (row.kind) {
-    case OpKind::unary: case OpKind::binary: return elementwise();
-    case OpKind::ternary: return ternary();
-    case OpKind::cast: return cast();
-    case OpKind::reduction: return reduction();
-    case OpKind::composite: return normalisation();
-    case OpKind::movement: return movement();
+    case OpKind::unary:
+    case OpKind::binary:
+        return elementwise();
+    case OpKind::ternary:
+        return ternary();
+    case OpKind::cast:
+        return cast();
+    case OpKind::reduction:
+        return reduction();
+    case OpKind::composite:
+        return normalisation();
+    case OpKind::movement:
+        return movement();
     case OpKind::leaf:
-        if (op == Op::iota && attributes.dims.size() == 1 && is_int(attributes.dtype)) return make(op, attributes.dtype, attributes.dims, {});
+        if (op == Op::iota && attributes.dims.size() == 1 && is_int(attributes.dtype))
+            return make(op, attributes.dtype, attributes.dims, {});
         break;
-    case OpKind::extern_: break;
+    case OpKind::extern_:
+        break;
     }
     DYNO_CHECK(false, "leaves and externs have their own functions");
     return refuse("");
 }
 
-NodeId BuildCall::make(Op node_op, DType dtype, std::vector<int64_t> dims, std::vector<NodeId> uses, std::vector<int64_t> ints, double number) {
+NodeId BuildCall::make(Op node_op, DType dtype, std::vector<int64_t> dims, std::vector<NodeId> uses, std::vector<int64_t> ints,
+                       double number) {
     Type type = placed;
     type.dtype = dtype;
     type.dims = std::move(dims);

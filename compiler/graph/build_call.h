@@ -18,7 +18,8 @@ struct BuildCall {
     // build_call.cpp
     Result<bool> settle_place();
     Refusal refuse(const std::string& why) const;
-    NodeId make(Op node_op, DType dtype, std::vector<int64_t> dims, std::vector<NodeId> uses, std::vector<int64_t> ints = {}, double number = 0.0);
+    NodeId make(Op node_op, DType dtype, std::vector<int64_t> dims, std::vector<NodeId> uses, std::vector<int64_t> ints = {},
+                double number = 0.0);
     NodeId operand(size_t i) const { return operands[i].node; }
     const Type& type(size_t i) const { return b.type(operands[i].node); }
     std::vector<PromotionOperand> promotion() const;

@@ -22,7 +22,8 @@ bool BuildCall::keeps_scalar_unrounded(DType compute) const {
     auto is_number = [&](size_t i) { return operands[i].wrapped || (type(i).dims.empty() && placed.device == DeviceKind::cpu); };
     if (placed.device == DeviceKind::cuda && op == Op::div && operands[1].wrapped) return true; // multiplies by the reciprocal
     if (!is_half(compute)) return false;
-    if (placed.device == DeviceKind::cpu) return (op == Op::mul || op == Op::div || op == Op::floor_div) && is_number(1) && type(1).dtype != compute;
+    if (placed.device == DeviceKind::cpu)
+        return (op == Op::mul || op == Op::div || op == Op::floor_div) && is_number(1) && type(1).dtype != compute;
     return (op == Op::add || op == Op::sub || op == Op::mul || op == Op::div) && (operands[0].wrapped || operands[1].wrapped);
 }
 
@@ -43,8 +44,8 @@ NodeId BuildCall::with_unrounded_scalar(DType compute, const std::vector<int64_t
     return b.cast(result, compute, from);
 }
 
-/// An invalid id unless the exponent is such a constant. Constant exponents that the libraries do not raise to: the same products, rounded as eager rounds: torch's CPU kernels for
-/// f16 work in f32 and round once; those for bf16, and CUDA's, round each product.
+/// An invalid id unless the exponent is such a constant. Constant exponents that the libraries do not raise to: the same products, rounded
+/// as eager rounds: torch's CPU kernels for f16 work in f32 and round once; those for bf16, and CUDA's, round each product.
 NodeId BuildCall::power(DType compute, const std::vector<int64_t>& dims, NodeId base) {
     double exponent = 0.0;
     bool torch = placed.domain == Domain::torch;
@@ -127,14 +128,16 @@ Result<NodeId> BuildCall::where() {
     if (Result<bool> fits = check_weak_numbers(common); !fits) return Refusal{fits.reason()};
     Result<std::vector<int64_t>> dims = common_dims();
     if (!dims) return Refusal{dims.reason()};
-    return make(Op::where, common, *dims, {fitted(operand(0), DType::b8, *dims), fitted(operand(1), common, *dims), fitted(operand(2), common, *dims)});
+    return make(Op::where, common, *dims,
+                {fitted(operand(0), DType::b8, *dims), fitted(operand(1), common, *dims), fitted(operand(2), common, *dims)});
 }
 
 Result<NodeId> BuildCall::cast() {
     DType to = attributes.dtype;
     if (to == DType::none || is_complex(to)) return refuse("complex numbers are not modelled");
     if (to == DType::bf16 && placed.domain == Domain::numpy) return refuse("NumPy has no bfloat16");
-    if (placed.domain == Domain::numpy && to == DType::f16 && type(0).dtype == DType::f64) return refuse("NumPy rounds f64 to f16 once, casts here go by way of f32");
+    if (placed.domain == Domain::numpy && to == DType::f16 && type(0).dtype == DType::f64)
+        return refuse("NumPy rounds f64 to f16 once, casts here go by way of f32");
     return make(Op::cast, to, type(0).dims, {operand(0)});
 }
 

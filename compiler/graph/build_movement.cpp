@@ -9,17 +9,23 @@ namespace dyno::graph {
 
 Result<NodeId> BuildCall::movement() {
     switch (op) {
-    case Op::reshape: return reshape();
-    case Op::permute: return permute();
-    case Op::expand: return expand();
-    case Op::slice: return slice();
-    case Op::cat: return cat();
+    case Op::reshape:
+        return reshape();
+    case Op::permute:
+        return permute();
+    case Op::expand:
+        return expand();
+    case Op::slice:
+        return slice();
+    case Op::cat:
+        return cat();
     case Op::flip: {
         Result<std::vector<int64_t>> flipped = axes(type(0).dims.size(), placed.domain == Domain::numpy);
         if (!flipped) return Refusal{flipped.reason()};
         return make(op, type(0).dtype, type(0).dims, {operand(0)}, *flipped);
     }
-    default: DYNO_CHECK(false, "a movement row");
+    default:
+        DYNO_CHECK(false, "a movement row");
     }
     return refuse("");
 }
@@ -29,8 +35,10 @@ Result<NodeId> BuildCall::reshape() {
     int64_t known = 1, unknown = -1;
     for (size_t i = 0; i < dims.size(); ++i) {
         if (dims[i] < -1 || (dims[i] == -1 && unknown >= 0)) return refuse("an impossible shape");
-        if (dims[i] == -1) unknown = static_cast<int64_t>(i);
-        else known *= dims[i];
+        if (dims[i] == -1)
+            unknown = static_cast<int64_t>(i);
+        else
+            known *= dims[i];
     }
     int64_t total = type(0).numel();
     if (unknown >= 0) {
@@ -73,7 +81,8 @@ Result<NodeId> BuildCall::expand() {
 Result<NodeId> BuildCall::slice() {
     const std::vector<int64_t>& old = type(0).dims;
     const std::vector<int64_t>& dims = attributes.dims;
-    if (dims.size() != old.size() || attributes.ints.size() != 2 * old.size()) return refuse("one start, step and size per axis are needed");
+    if (dims.size() != old.size() || attributes.ints.size() != 2 * old.size())
+        return refuse("one start, step and size per axis are needed");
     for (size_t i = 0; i < dims.size(); ++i) {
         int64_t start = attributes.ints[2 * i], step = attributes.ints[2 * i + 1], last = start + (dims[i] - 1) * step;
         if (dims[i] < 0 || step == 0) return refuse("an impossible slice");

@@ -66,20 +66,24 @@ Result<NodeId> BuildCall::normalisation() {
     NodeId value = b.cast(operand(0), rule->compute, from);
     const std::vector<int64_t> dims = type(0).dims;
     switch (op) {
-    case Op::mean: case Op::var: case Op::logsumexp: {
+    case Op::mean:
+    case Op::var:
+    case Op::logsumexp: {
         Result<std::vector<int64_t>> reduced = axes(dims.size(), true);
         if (!reduced) return Refusal{reduced.reason()};
         if (op == Op::logsumexp && type(0).numel() == 0) return refuse("no elements");
         return make(op, rule->result, reduced_dims(dims, *reduced), {value}, *reduced, op == Op::var ? attributes.number : 0.0);
     }
-    case Op::softmax: case Op::log_softmax: {
+    case Op::softmax:
+    case Op::log_softmax: {
         if (attributes.ints.size() != 1) return refuse("needs one axis");
         Result<std::vector<int64_t>> axis = axes(dims.size(), false);
         if (!axis) return Refusal{axis.reason()};
         if (axis->empty()) return refuse("a 0-d value");
         return make(op, rule->result, dims, {value}, *axis);
     }
-    case Op::layer_norm: case Op::rms_norm: {
+    case Op::layer_norm:
+    case Op::rms_norm: {
         size_t most = op == Op::layer_norm ? 3 : 2;
         if (attributes.ints.size() != 1 || operands.size() > most) return refuse("unusual arguments");
         int64_t trailing = attributes.ints[0];
@@ -95,7 +99,8 @@ Result<NodeId> BuildCall::normalisation() {
     case Op::gelu:
         if (attributes.ints.size() != 1 || (attributes.ints[0] != 0 && attributes.ints[0] != 1)) return refuse("an unknown approximation");
         return make(op, rule->result, dims, {value}, attributes.ints);
-    default: return make(op, rule->result, dims, {value}, {}, attributes.number);
+    default:
+        return make(op, rule->result, dims, {value}, {}, attributes.number);
     }
 }
 

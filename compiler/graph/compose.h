@@ -28,7 +28,8 @@ Maybe flatten(Builder& b, NodeId x, int64_t first, int64_t last, SourceSpan from
 Maybe movedim(Builder& b, NodeId x, const Axes& source, const Axes& destination, SourceSpan from = {});
 
 // --- reductions: a row, and the reduced axes dropped unless kept
-Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType dtype = DType::none, double number = 0.0, SourceSpan from = {});
+Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType dtype = DType::none, double number = 0.0,
+             SourceSpan from = {});
 Maybe standard_deviation(Builder& b, NodeId x, const Axes& axes, bool keepdim, double correction, SourceSpan from = {});
 
 // --- arithmetic

@@ -103,8 +103,10 @@ Maybe addcmul(Builder& b, NodeId x, NodeId first, NodeId second, double value, S
     DType dtype = b.type(x).dtype, inner = inner_dtype(dtype);
     Steps step(b, from);
     NodeId left = step.cast(first, inner), right = step.cast(second, inner), number = constant_of(b, value, inner, from);
-    if (value != 1.0 && on_cpu(b, x)) left = step(Op::mul, {left, number});
-    else if (value != 1.0) right = step(Op::mul, {left, right}), left = number;
+    if (value != 1.0 && on_cpu(b, x))
+        left = step(Op::mul, {left, number});
+    else if (value != 1.0)
+        right = step(Op::mul, {left, right}), left = number;
     NodeId sum = step(Op::fma, {left, right, step.cast(x, inner)});
     return step.done(step.cast(sum, dtype));
 }

@@ -14,7 +14,8 @@ Maybe reduced(Builder& b, Maybe value, LossReduction reduction, SourceSpan from)
 
 std::optional<Refusal> not_pair(const Builder& b, NodeId input, NodeId target) {
     const Type &x = b.type(input), &y = b.type(target);
-    if (!is_float(x.dtype) || x.dtype != y.dtype || x.dims != y.dims || x.domain != Domain::torch) return Refusal{"a loss of values unlike in shape or element type"};
+    if (!is_float(x.dtype) || x.dtype != y.dtype || x.dims != y.dims || x.domain != Domain::torch)
+        return Refusal{"a loss of values unlike in shape or element type"};
     return std::nullopt;
 }
 
@@ -43,7 +44,8 @@ Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction red
 
 Maybe nll_loss(Builder& b, NodeId log_probabilities, NodeId target, int64_t ignore_index, LossReduction reduction, SourceSpan from) {
     const Type x = b.type(log_probabilities), t = b.type(target);
-    if (!is_float(x.dtype) || t.dtype != DType::i64 || x.domain != Domain::torch || x.dims.empty()) return Refusal{"nll_loss: needs floats and i64 class indices"};
+    if (!is_float(x.dtype) || t.dtype != DType::i64 || x.domain != Domain::torch || x.dims.empty())
+        return Refusal{"nll_loss: needs floats and i64 class indices"};
     int64_t axis = x.dims.size() == 1 ? 0 : 1, classes = x.dims[axis];
     std::vector<int64_t> kept = x.dims, dropped = x.dims, along(x.dims.size(), 1);
     kept[axis] = 1;

@@ -14,7 +14,8 @@ struct Inner : Steps {
     NodeId x;
     Inner(Builder& builder, NodeId value, SourceSpan span, const char* name)
         : Steps(builder, span), b(builder), from(span), dtype(builder.type(value).dtype), inner(inner_dtype(dtype)) {
-        if (!is_float(dtype) || builder.type(value).domain != Domain::torch) fail(std::string(name) + ": not defined for this element type");
+        if (!is_float(dtype) || builder.type(value).domain != Domain::torch)
+            fail(std::string(name) + ": not defined for this element type");
         x = cast(value, inner);
     }
     NodeId number(double value) { return failed() ? NodeId{} : b.constant(value, inner, Domain::torch, from); }

@@ -17,7 +17,9 @@ int64_t settled(int64_t axis, size_t rank) {
 
 Refusal outside(int64_t axis, size_t rank) { return {fmt::format("axis {} of {} dims", axis, rank)}; }
 
-Maybe reshaped(Builder& b, NodeId x, std::vector<int64_t> dims, SourceSpan from) { return b.build(Op::reshape, {x}, {.dims = std::move(dims)}, from); }
+Maybe reshaped(Builder& b, NodeId x, std::vector<int64_t> dims, SourceSpan from) {
+    return b.build(Op::reshape, {x}, {.dims = std::move(dims)}, from);
+}
 
 } // namespace
 
@@ -148,7 +150,8 @@ Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType 
     const std::vector<int64_t> dims = b.type(x).dims;
     std::vector<int64_t> out;
     for (size_t i = 0; i < dims.size(); ++i) {
-        bool reduced = axes.empty() || std::any_of(axes.begin(), axes.end(), [&](int64_t a) { return settled(a, dims.size()) == static_cast<int64_t>(i); });
+        bool reduced = axes.empty() ||
+                       std::any_of(axes.begin(), axes.end(), [&](int64_t a) { return settled(a, dims.size()) == static_cast<int64_t>(i); });
         if (!reduced) out.push_back(dims[i]);
     }
     if (out == b.type(*kept).dims) return kept;

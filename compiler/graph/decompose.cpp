@@ -18,7 +18,8 @@ struct Parts : Steps {
     DType inner;
     NodeId x;
     Parts(Builder& builder, const Node& composite)
-        : Steps(builder, composite.from), b(builder), node(composite), inner(inner_dtype(composite.type.dtype)), x(cast(composite.operands[0], inner)) {}
+        : Steps(builder, composite.from), b(builder), node(composite), inner(inner_dtype(composite.type.dtype)),
+          x(cast(composite.operands[0], inner)) {}
 
     NodeId number(double value) { return b.constant(value, inner, node.type.domain, node.from); }
     NodeId reduced(Op op, NodeId value, const std::vector<int64_t>& axes) {
@@ -111,17 +112,38 @@ NodeId expanded(Builder& builder, const Node& node) {
     Parts parts(builder, node);
     NodeId value;
     switch (node.op) {
-    case Op::mean: value = mean(parts); break;
-    case Op::var: value = var(parts); break;
-    case Op::softmax: value = softmax(parts); break;
-    case Op::log_softmax: value = log_softmax(parts); break;
-    case Op::logsumexp: value = logsumexp(parts); break;
-    case Op::layer_norm: value = layer_norm(parts); break;
-    case Op::rms_norm: value = rms_norm(parts); break;
-    case Op::gelu: value = gelu(parts); break;
-    case Op::silu: value = silu(parts); break;
-    case Op::softplus: value = softplus(parts); break;
-    default: DYNO_CHECK(false, std::string(info(node.op).name));
+    case Op::mean:
+        value = mean(parts);
+        break;
+    case Op::var:
+        value = var(parts);
+        break;
+    case Op::softmax:
+        value = softmax(parts);
+        break;
+    case Op::log_softmax:
+        value = log_softmax(parts);
+        break;
+    case Op::logsumexp:
+        value = logsumexp(parts);
+        break;
+    case Op::layer_norm:
+        value = layer_norm(parts);
+        break;
+    case Op::rms_norm:
+        value = rms_norm(parts);
+        break;
+    case Op::gelu:
+        value = gelu(parts);
+        break;
+    case Op::silu:
+        value = silu(parts);
+        break;
+    case Op::softplus:
+        value = softplus(parts);
+        break;
+    default:
+        DYNO_CHECK(false, std::string(info(node.op).name));
     }
     Result<NodeId> done = parts.done(value);
     DYNO_CHECK(bool(done), std::string(info(node.op).name) + ": " + done.reason());

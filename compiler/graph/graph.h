@@ -48,18 +48,18 @@ struct Node {
     Op op;
     Type type;
     std::vector<NodeId> operands;
-    std::vector<int64_t> ints;  // static attributes: axes, shapes, starts, target dtype
-    double number = 0.0;        // one static floating-point attribute: eps, value of a constant
-    int32_t twin = -1;          // index into Graph::externs: the eager call that makes this node's value as an object
+    std::vector<int64_t> ints; // static attributes: axes, shapes, starts, target dtype
+    double number = 0.0;       // one static floating-point attribute: eps, value of a constant
+    int32_t twin = -1;         // index into Graph::externs: the eager call that makes this node's value as an object
     SourceSpan from;
 };
 
 /// An eager call: run at replay in torch or NumPy. `uses` are the nodes whose values it needs as objects (tensors or
 /// arrays); the template of its arguments is kept by capture under the same index.
 struct Extern {
-    std::string name;           // "torch.matmul", for people
+    std::string name; // "torch.matmul", for people
     std::vector<NodeId> uses;
-    bool makes_view = false;    // its result shares memory with an operand
+    bool makes_view = false; // its result shares memory with an operand
 };
 
 /// A tensor or array that comes from outside. Its node is Op::input; strides are in elements and guarded exact.

@@ -24,7 +24,9 @@ void put(uint8_t* at, T value) {
 
 } // namespace
 
-HostArray::HostArray(DType element, std::vector<int64_t> sizes) : dtype(element), dims(std::move(sizes)) { bytes.resize(numel() * size_of(dtype)); }
+HostArray::HostArray(DType element, std::vector<int64_t> sizes) : dtype(element), dims(std::move(sizes)) {
+    bytes.resize(numel() * size_of(dtype));
+}
 
 int64_t HostArray::numel() const {
     int64_t n = 1;
@@ -35,19 +37,33 @@ int64_t HostArray::numel() const {
 Value HostArray::at(int64_t i) const {
     const uint8_t* p = bytes.data() + i * size_of(dtype);
     switch (dtype) {
-    case DType::f64: return Value::of_float(dtype, word<double>(p));
-    case DType::f32: return Value::of_float(dtype, word<float>(p));
-    case DType::f16: return Value::of_float(dtype, scalar::half_to_float(word<uint16_t>(p)));
-    case DType::bf16: return Value::of_float(dtype, scalar::bfloat_to_float(word<uint16_t>(p)));
-    case DType::b8: return Value::of_int(dtype, *p != 0);
-    case DType::u8: return Value::of_int(dtype, *p);
-    case DType::i8: return Value::of_int(dtype, word<int8_t>(p));
-    case DType::u16: return Value::of_int(dtype, word<uint16_t>(p));
-    case DType::i16: return Value::of_int(dtype, word<int16_t>(p));
-    case DType::u32: return Value::of_int(dtype, word<uint32_t>(p));
-    case DType::i32: return Value::of_int(dtype, word<int32_t>(p));
-    case DType::u64: case DType::i64: return Value::of_int(dtype, word<int64_t>(p));
-    default: DYNO_CHECK(false, std::string(name_of(dtype)));
+    case DType::f64:
+        return Value::of_float(dtype, word<double>(p));
+    case DType::f32:
+        return Value::of_float(dtype, word<float>(p));
+    case DType::f16:
+        return Value::of_float(dtype, scalar::half_to_float(word<uint16_t>(p)));
+    case DType::bf16:
+        return Value::of_float(dtype, scalar::bfloat_to_float(word<uint16_t>(p)));
+    case DType::b8:
+        return Value::of_int(dtype, *p != 0);
+    case DType::u8:
+        return Value::of_int(dtype, *p);
+    case DType::i8:
+        return Value::of_int(dtype, word<int8_t>(p));
+    case DType::u16:
+        return Value::of_int(dtype, word<uint16_t>(p));
+    case DType::i16:
+        return Value::of_int(dtype, word<int16_t>(p));
+    case DType::u32:
+        return Value::of_int(dtype, word<uint32_t>(p));
+    case DType::i32:
+        return Value::of_int(dtype, word<int32_t>(p));
+    case DType::u64:
+    case DType::i64:
+        return Value::of_int(dtype, word<int64_t>(p));
+    default:
+        DYNO_CHECK(false, std::string(name_of(dtype)));
     }
     return {};
 }
@@ -60,10 +76,14 @@ void HostArray::set(int64_t i, const Value& value) {
     if (dtype == DType::f16) return put(p, scalar::double_to_half(value.number));
     if (dtype == DType::bf16) return put(p, scalar::float_to_bfloat(static_cast<float>(value.number)));
     switch (size_of(dtype)) {
-    case 1: return put(p, static_cast<int8_t>(value.integer));
-    case 2: return put(p, static_cast<int16_t>(value.integer));
-    case 4: return put(p, static_cast<int32_t>(value.integer));
-    default: return put(p, value.integer);
+    case 1:
+        return put(p, static_cast<int8_t>(value.integer));
+    case 2:
+        return put(p, static_cast<int16_t>(value.integer));
+    case 4:
+        return put(p, static_cast<int32_t>(value.integer));
+    default:
+        return put(p, value.integer);
     }
 }
 

@@ -38,8 +38,11 @@ std::vector<int64_t> source_of(const Node& node, const std::vector<int64_t>& to,
             from[i] = dims[i] == 1 ? 0 : at;
             break;
         }
-        case Op::slice: from[i] = node.ints[2 * i] + to[i] * node.ints[2 * i + 1]; break;
-        default: from[i] = to[i];
+        case Op::slice:
+            from[i] = node.ints[2 * i] + to[i] * node.ints[2 * i + 1];
+            break;
+        default:
+            from[i] = to[i];
         }
     }
     if (node.op == Op::permute)
@@ -76,12 +79,22 @@ class Interpreter {
     bool node(uint32_t i) {
         const Node& n = g_.nodes[i];
         switch (info(n.op).kind) {
-        case OpKind::leaf: return leaf(i), true;
-        case OpKind::unary: case OpKind::binary: case OpKind::ternary: case OpKind::cast: return elementwise(i);
-        case OpKind::reduction: values_[i] = interpret_reduction(n, operand(n, 0)); return true;
-        case OpKind::composite: return composite(i), true;
-        case OpKind::movement: return movement(i), true;
-        case OpKind::extern_: return eager(i), true;
+        case OpKind::leaf:
+            return leaf(i), true;
+        case OpKind::unary:
+        case OpKind::binary:
+        case OpKind::ternary:
+        case OpKind::cast:
+            return elementwise(i);
+        case OpKind::reduction:
+            values_[i] = interpret_reduction(n, operand(n, 0));
+            return true;
+        case OpKind::composite:
+            return composite(i), true;
+        case OpKind::movement:
+            return movement(i), true;
+        case OpKind::extern_:
+            return eager(i), true;
         }
         return true;
     }
@@ -90,9 +103,11 @@ class Interpreter {
         const Node& n = g_.nodes[i];
         if (n.op == Op::input || n.op == Op::scalar) return;
         values_[i] = made(n);
-        if (n.op == Op::constant) values_[i].set(0, is_float(n.type.dtype) ? Value::of_float(n.type.dtype, n.number) : Value::of_int(n.type.dtype, n.ints[0]));
+        if (n.op == Op::constant)
+            values_[i].set(0, is_float(n.type.dtype) ? Value::of_float(n.type.dtype, n.number) : Value::of_int(n.type.dtype, n.ints[0]));
         if (n.op == Op::iota)
-            for (int64_t k = 0; k < values_[i].numel(); ++k) values_[i].set(k, Value::of_int(n.type.dtype, scalar::wrap_to(n.type.dtype, k)));
+            for (int64_t k = 0; k < values_[i].numel(); ++k)
+                values_[i].set(k, Value::of_int(n.type.dtype, scalar::wrap_to(n.type.dtype, k)));
     }
 
     bool elementwise(uint32_t i) {
@@ -160,11 +175,13 @@ class Interpreter {
 
 } // namespace
 
-Result<std::vector<HostArray>> interpret(const Graph& graph, std::span<const HostArray> inputs, std::span<const Value> scalars, const ExternCall& call) {
+Result<std::vector<HostArray>> interpret(const Graph& graph, std::span<const HostArray> inputs, std::span<const Value> scalars,
+                                         const ExternCall& call) {
     return Interpreter(graph, call).run(inputs, scalars);
 }
 
-Result<std::vector<HostArray>> interpret_outputs(const Graph& graph, std::span<const HostArray> inputs, std::span<const Value> scalars, const ExternCall& call) {
+Result<std::vector<HostArray>> interpret_outputs(const Graph& graph, std::span<const HostArray> inputs, std::span<const Value> scalars,
+                                                 const ExternCall& call) {
     Result<std::vector<HostArray>> values = interpret(graph, inputs, scalars, call);
     if (!values) return values;
     std::vector<HostArray> out;

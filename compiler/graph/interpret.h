@@ -29,9 +29,11 @@ using ExternCall = std::function<std::vector<HostArray>(uint32_t extern_index, s
 
 /// The value of every node of the graph, by index; or which node trapped ("%7 floor_div: division by zero").
 /// `inputs` and `scalars` in the graph's order; scalars are values of the scalar nodes' dtypes.
-Result<std::vector<HostArray>> interpret(const Graph& graph, std::span<const HostArray> inputs, std::span<const scalar::Value> scalars = {}, const ExternCall& call = {});
+Result<std::vector<HostArray>> interpret(const Graph& graph, std::span<const HostArray> inputs, std::span<const scalar::Value> scalars = {},
+                                         const ExternCall& call = {});
 
 /// The values of graph.outputs, in order.
-Result<std::vector<HostArray>> interpret_outputs(const Graph& graph, std::span<const HostArray> inputs, std::span<const scalar::Value> scalars = {}, const ExternCall& call = {});
+Result<std::vector<HostArray>> interpret_outputs(const Graph& graph, std::span<const HostArray> inputs,
+                                                 std::span<const scalar::Value> scalars = {}, const ExternCall& call = {});
 
 } // namespace dyno::graph

@@ -120,9 +120,12 @@ double activation(const Node& node, double x) {
     case Op::gelu:
         if (node.ints[0] == 0) return 0.5 * x * (1.0 + std::erf(x * 0.70710678118654752440));
         return 0.5 * x * (1.0 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-    case Op::silu: return x / (1.0 + std::exp(-x));
-    case Op::softplus: return x > 20.0 ? x : std::log1p(std::exp(x));
-    default: DYNO_CHECK(false, std::string(info(node.op).name));
+    case Op::silu:
+        return x / (1.0 + std::exp(-x));
+    case Op::softplus:
+        return x > 20.0 ? x : std::log1p(std::exp(x));
+    default:
+        DYNO_CHECK(false, std::string(info(node.op).name));
     }
     return 0;
 }
@@ -145,9 +148,12 @@ void across_group(const Node& node, std::span<const HostArray> operands, const G
     double total = soft ? powers_of(x, group, shift) : centred_squares(x, group, shift) / n;
     for (size_t i = 0; i < group.size(); ++i) {
         double value = x.at(group[i]).number - shift;
-        if (node.op == Op::softmax) value = std::exp(value) / total;
-        else if (node.op == Op::log_softmax) value -= std::log(total);
-        else value /= std::sqrt(total + node.number);
+        if (node.op == Op::softmax)
+            value = std::exp(value) / total;
+        else if (node.op == Op::log_softmax)
+            value -= std::log(total);
+        else
+            value /= std::sqrt(total + node.number);
         if (!soft && operands.size() > 1) value *= operands[1].at(static_cast<int64_t>(i)).number;
         if (!soft && operands.size() > 2) value += operands[2].at(static_cast<int64_t>(i)).number;
         out.set(group[i], Value::of_float(out.dtype, scalar::round_to(out.dtype, value)));
@@ -162,12 +168,24 @@ HostArray interpret_reduction(const Node& node, const HostArray& x) {
     for (size_t g = 0; g < groups.size(); ++g) {
         Value value;
         switch (node.op) {
-        case Op::sum: case Op::prod: value = accumulated(node.op, x, groups[g]); break;
-        case Op::amax: value = folded(scalar::ScalarOp::maximum, x, groups[g]); break;
-        case Op::amin: value = folded(scalar::ScalarOp::minimum, x, groups[g]); break;
-        case Op::any: value = groups[g].empty() ? Value::of_int(DType::b8, 0) : folded(scalar::ScalarOp::logical_or, x, groups[g]); break;
-        case Op::all: value = groups[g].empty() ? Value::of_int(DType::b8, 1) : folded(scalar::ScalarOp::logical_and, x, groups[g]); break;
-        default: value = argument(node.op, x, groups[g]);
+        case Op::sum:
+        case Op::prod:
+            value = accumulated(node.op, x, groups[g]);
+            break;
+        case Op::amax:
+            value = folded(scalar::ScalarOp::maximum, x, groups[g]);
+            break;
+        case Op::amin:
+            value = folded(scalar::ScalarOp::minimum, x, groups[g]);
+            break;
+        case Op::any:
+            value = groups[g].empty() ? Value::of_int(DType::b8, 0) : folded(scalar::ScalarOp::logical_or, x, groups[g]);
+            break;
+        case Op::all:
+            value = groups[g].empty() ? Value::of_int(DType::b8, 1) : folded(scalar::ScalarOp::logical_and, x, groups[g]);
+            break;
+        default:
+            value = argument(node.op, x, groups[g]);
         }
         out.set(static_cast<int64_t>(g), value);
     }
@@ -180,20 +198,27 @@ HostArray interpret_composite(const Node& node, std::span<const HostArray> opera
     auto rounded = [&](double value) { return Value::of_float(out.dtype, scalar::round_to(out.dtype, value)); };
     std::vector<int64_t> axes = node.ints;
     switch (node.op) {
-    case Op::gelu: case Op::silu: case Op::softplus:
+    case Op::gelu:
+    case Op::silu:
+    case Op::softplus:
         for (int64_t k = 0; k < out.numel(); ++k) out.set(k, rounded(activation(node, x.at(k).number)));
         return out;
-    case Op::layer_norm: case Op::rms_norm:
+    case Op::layer_norm:
+    case Op::rms_norm:
         axes.clear();
-        for (int64_t axis = static_cast<int64_t>(x.dims.size()) - node.ints[0]; axis < static_cast<int64_t>(x.dims.size()); ++axis) axes.push_back(axis);
+        for (int64_t axis = static_cast<int64_t>(x.dims.size()) - node.ints[0]; axis < static_cast<int64_t>(x.dims.size()); ++axis)
+            axes.push_back(axis);
         break;
-    default: break;
+    default:
+        break;
     }
     std::vector<Group> groups = groups_of(x.dims, axes);
     bool single = node.op == Op::mean || node.op == Op::var || node.op == Op::logsumexp;
     for (size_t g = 0; g < groups.size(); ++g) {
-        if (single) out.set(static_cast<int64_t>(g), rounded(one_per_group(node, x, groups[g])));
-        else across_group(node, operands, groups[g], out);
+        if (single)
+            out.set(static_cast<int64_t>(g), rounded(one_per_group(node, x, groups[g])));
+        else
+            across_group(node, operands, groups[g], out);
     }
     return out;
 }

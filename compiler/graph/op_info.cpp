@@ -28,10 +28,16 @@ scalar::ScalarOp scalar_op_of(Op op) {
     if (!is_elementwise(op)) return scalar::ScalarOp::count_;
     if (op == Op::where) return scalar::ScalarOp::select;
     switch (op) {
-#define DYNO_SCALAR_ROW_unary(name) case Op::name: return scalar::ScalarOp::name;
-#define DYNO_SCALAR_ROW_binary(name) case Op::name: return scalar::ScalarOp::name;
+#define DYNO_SCALAR_ROW_unary(name)                                                                                                        \
+    case Op::name:                                                                                                                         \
+        return scalar::ScalarOp::name;
+#define DYNO_SCALAR_ROW_binary(name)                                                                                                       \
+    case Op::name:                                                                                                                         \
+        return scalar::ScalarOp::name;
 #define DYNO_SCALAR_ROW_ternary(name)
-#define DYNO_SCALAR_ROW_cast(name) case Op::name: return scalar::ScalarOp::name;
+#define DYNO_SCALAR_ROW_cast(name)                                                                                                         \
+    case Op::name:                                                                                                                         \
+        return scalar::ScalarOp::name;
 #define DYNO_SCALAR_ROW_leaf(name)
 #define DYNO_SCALAR_ROW_reduction(name)
 #define DYNO_SCALAR_ROW_composite(name)
@@ -40,8 +46,10 @@ scalar::ScalarOp scalar_op_of(Op op) {
 #define DYNO_OP(name, kind, equality, arity, doc) DYNO_SCALAR_ROW_##kind(name)
 #include "compiler/graph/ops.def"
 #undef DYNO_OP
-    case Op::fma: return scalar::ScalarOp::fma;
-    default: break;
+    case Op::fma:
+        return scalar::ScalarOp::fma;
+    default:
+        break;
     }
     DYNO_CHECK(false, std::string(info(op).name));
     return scalar::ScalarOp::count_;

@@ -36,8 +36,10 @@ DType common_numpy(std::span<const PromotionOperand> operands) {
     DType strong = DType::none;
     int weak_kind = -1;
     for (const PromotionOperand& operand : operands) {
-        if (operand.wrapped) weak_kind = std::max(weak_kind, operand.dtype == DType::b8 ? 0 : is_float(operand.dtype) ? 2 : 1);
-        else strong = strong == DType::none ? operand.dtype : promote_numpy(strong, operand.dtype);
+        if (operand.wrapped)
+            weak_kind = std::max(weak_kind, operand.dtype == DType::b8 ? 0 : is_float(operand.dtype) ? 2 : 1);
+        else
+            strong = strong == DType::none ? operand.dtype : promote_numpy(strong, operand.dtype);
     }
     DType weak = weak_kind < 0 ? DType::none : weak_kind == 0 ? DType::b8 : weak_kind == 1 ? DType::i64 : DType::f64;
     if (strong == DType::none) return weak;

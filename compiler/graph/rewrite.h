@@ -17,8 +17,8 @@ using Replace = std::function<NodeId(Builder&, const Node& node, NodeId old)>;
 /// a node is needed even if nothing uses its value, since eager would raise.
 bool may_trap(const Graph& graph, NodeId id);
 
-/// For each node, whether an output, an extern or a node that is itself used needs it. Inputs, scalars, eager calls and what may trap are always
-/// used.
+/// For each node, whether an output, an extern or a node that is itself used needs it. Inputs, scalars, eager calls and what may trap are
+/// always used.
 std::vector<bool> used_nodes(const Graph& graph);
 
 /// For each node, whether its value must exist as an object: outputs, what externs use, calls and their results.

@@ -22,7 +22,7 @@ constexpr bool same = false, b8 = true;
 }
 
 constexpr Row rows[] = {
-#define DYNO_RULE(op, torch_accepts, torch_computes, numpy_accepts, numpy_computes, result)                                                          \
+#define DYNO_RULE(op, torch_accepts, torch_computes, numpy_accepts, numpy_computes, result)                                                \
     {Op::op, {torch_accepts, numpy_accepts}, {Computes::torch_computes, Computes::numpy_computes}, column::result},
 #include "compiler/graph/rules.def"
 #undef DYNO_RULE
@@ -100,7 +100,8 @@ Result<DTypeRule> elementwise_rule(Op op, Domain domain, std::span<const Promoti
     if (row->accepts[library].find(class_of(domain, common)) == std::string_view::npos) return refuse("not defined for this element type");
     if (op == Op::sub && domain == Domain::torch && sub_of_bools(operands)) return refuse("torch does not subtract bools");
     bool compares = op >= Op::eq && op <= Op::ge;
-    if (compares && domain == Domain::numpy && mixes_u64_with_signed(operands)) return refuse("NumPy compares these exactly, without a common type");
+    if (compares && domain == Domain::numpy && mixes_u64_with_signed(operands))
+        return refuse("NumPy compares these exactly, without a common type");
     DType compute = compute_dtype(row->computes[library], domain, common, operands, default_float);
     return DTypeRule{compute, row->truth ? DType::b8 : compute};
 }
@@ -111,20 +112,25 @@ Result<DTypeRule> reduction_rule(Op op, Domain domain, DType operand, DType requ
     auto refuse = [&] { return Refusal{fmt::format("{} of {}: not defined for this element type", info(op).name, name_of(operand))}; };
     if (kind == '?' || is_complex(requested)) return refuse();
     switch (op) {
-    case Op::sum: case Op::prod: {
+    case Op::sum:
+    case Op::prod: {
         DType result = is_float(operand) ? operand : numpy && is_unsigned_int(operand) ? DType::u64 : DType::i64;
         if (requested != DType::none) result = requested;
         return DTypeRule{result, result};
     }
-    case Op::amax: case Op::amin:
+    case Op::amax:
+    case Op::amin:
         if (kind == 'U') return refuse();
         return DTypeRule{operand, operand};
-    case Op::argmax: case Op::argmin:
+    case Op::argmax:
+    case Op::argmin:
         if (kind == 'U' || (!numpy && kind == 'B')) return refuse();
         return DTypeRule{operand, DType::i64};
-    case Op::any: case Op::all:
+    case Op::any:
+    case Op::all:
         return DTypeRule{DType::b8, !numpy && operand == DType::u8 ? DType::u8 : DType::b8};
-    case Op::mean: case Op::var: {
+    case Op::mean:
+    case Op::var: {
         DType compute = requested != DType::none ? requested : operand;
         if (is_float(compute)) return DTypeRule{compute, compute};
         if (!numpy) return refuse();
@@ -133,15 +139,21 @@ Result<DTypeRule> reduction_rule(Op op, Domain domain, DType operand, DType requ
     case Op::logsumexp:
         if (numpy) return refuse();
         return is_float(operand) ? DTypeRule{operand, operand} : DTypeRule{default_float, default_float};
-    case Op::softmax: case Op::log_softmax: {
+    case Op::softmax:
+    case Op::log_softmax: {
         DType compute = requested != DType::none ? requested : operand;
         if (numpy || !is_float(compute)) return refuse();
         return DTypeRule{compute, compute};
     }
-    case Op::layer_norm: case Op::rms_norm: case Op::gelu: case Op::silu: case Op::softplus:
+    case Op::layer_norm:
+    case Op::rms_norm:
+    case Op::gelu:
+    case Op::silu:
+    case Op::softplus:
         if (numpy || !is_float(operand)) return refuse();
         return DTypeRule{operand, operand};
-    default: break;
+    default:
+        break;
     }
     return refuse();
 }

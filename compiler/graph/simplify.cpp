@@ -9,11 +9,16 @@ namespace {
 
 int mantissa_bits(DType t) {
     switch (t) {
-    case DType::f16: return 11;
-    case DType::bf16: return 8;
-    case DType::f32: return 24;
-    case DType::f64: return 53;
-    default: return 0;
+    case DType::f16:
+        return 11;
+    case DType::bf16:
+        return 8;
+    case DType::f32:
+        return 24;
+    case DType::f64:
+        return 53;
+    default:
+        return 0;
     }
 }
 
@@ -94,13 +99,21 @@ Found movement_rule(const Builder& b, const Node& node) {
 
 Found rule(const Builder& b, const Node& node) {
     switch (node.op) {
-    case Op::cast: return cast_rule(b, node);
-    case Op::slice: return slice_rule(b, node);
-    case Op::permute: return permute_rule(b, node);
-    case Op::flip: return flip_rule(b, node);
-    case Op::reshape: case Op::expand: return movement_rule(b, node);
-    case Op::cat: return node.operands.size() == 1 ? forward(node.operands[0]) : keep(node);
-    default: return keep(node);
+    case Op::cast:
+        return cast_rule(b, node);
+    case Op::slice:
+        return slice_rule(b, node);
+    case Op::permute:
+        return permute_rule(b, node);
+    case Op::flip:
+        return flip_rule(b, node);
+    case Op::reshape:
+    case Op::expand:
+        return movement_rule(b, node);
+    case Op::cat:
+        return node.operands.size() == 1 ? forward(node.operands[0]) : keep(node);
+    default:
+        return keep(node);
     }
 }
 
@@ -110,7 +123,8 @@ bool is_exact_cast(DType from, DType to) {
     if (from == to) return true;
     if (to == DType::b8) return false;
     if (from == DType::b8) return true;
-    if (is_float(from)) return (is_float(to) && mantissa_bits(to) >= mantissa_bits(from) && to != DType::f16) || (from == DType::f16 && to == DType::f32);
+    if (is_float(from))
+        return (is_float(to) && mantissa_bits(to) >= mantissa_bits(from) && to != DType::f16) || (from == DType::f16 && to == DType::f32);
     int digits = static_cast<int>(8 * size_of(from)) - (is_signed_int(from) ? 1 : 0);
     if (is_float(to)) return digits <= mantissa_bits(to) && (to != DType::f16 || digits <= 11);
     int room = static_cast<int>(8 * size_of(to)) - (is_signed_int(to) ? 1 : 0);

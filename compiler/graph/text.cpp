@@ -210,9 +210,11 @@ std::string to_text(const Graph& graph) {
     for (size_t k = 0; k < graph.externs.size(); ++k) {
         std::vector<std::string> uses;
         for (NodeId use : graph.externs[k].uses) uses.push_back(fmt::format("%{}", use.index));
-        out += fmt::format("extern {} {} ({}){}\n", k, graph.externs[k].name, fmt::join(uses, ", "), graph.externs[k].makes_view ? " view" : "");
+        out += fmt::format("extern {} {} ({}){}\n", k, graph.externs[k].name, fmt::join(uses, ", "),
+                           graph.externs[k].makes_view ? " view" : "");
     }
-    for (const Output& output : graph.outputs) out += fmt::format("output %{} {{strides={}}}\n", output.node.index, ints_text(output.strides));
+    for (const Output& output : graph.outputs)
+        out += fmt::format("output %{} {{strides={}}}\n", output.node.index, ints_text(output.strides));
     return out;
 }
 

@@ -34,7 +34,8 @@ class Verifier {
     void node(NodeId id) {
         const Node& n = g_[id];
         const OpInfo& row = info(n.op);
-        if (row.arity >= 0 && n.operands.size() != static_cast<size_t>(row.arity)) return error(id, "{} operands, expected {}", n.operands.size(), row.arity);
+        if (row.arity >= 0 && n.operands.size() != static_cast<size_t>(row.arity))
+            return error(id, "{} operands, expected {}", n.operands.size(), row.arity);
         for (NodeId operand : n.operands)
             if (operand.index >= id.index) return error(id, "operand %{} does not come before it", operand.index);
         if (n.type.dtype == DType::none || is_complex(n.type.dtype)) error(id, "dtype {}", name_of(n.type.dtype));
@@ -45,12 +46,27 @@ class Verifier {
                           (computed && std::all_of(n.operands.begin(), n.operands.end(), [&](NodeId o) { return host_[o.index]; }));
         if (row.kind != OpKind::extern_) places(id);
         switch (row.kind) {
-        case OpKind::leaf: leaf(id); break;
-        case OpKind::unary: case OpKind::binary: case OpKind::ternary: case OpKind::cast: elementwise(id); break;
-        case OpKind::reduction: reduction(id); break;
-        case OpKind::movement: movement(id); break;
-        case OpKind::composite: composite(id); break;
-        case OpKind::extern_: eager(id); break;
+        case OpKind::leaf:
+            leaf(id);
+            break;
+        case OpKind::unary:
+        case OpKind::binary:
+        case OpKind::ternary:
+        case OpKind::cast:
+            elementwise(id);
+            break;
+        case OpKind::reduction:
+            reduction(id);
+            break;
+        case OpKind::movement:
+            movement(id);
+            break;
+        case OpKind::composite:
+            composite(id);
+            break;
+        case OpKind::extern_:
+            eager(id);
+            break;
         }
     }
 
@@ -59,7 +75,8 @@ class Verifier {
         for (NodeId operand : g_[id].operands) {
             const Type& other = g_[operand].type;
             if (host_[operand.index]) continue;
-            if (other.device != type.device || other.device_index != type.device_index) error(id, "operand %{} is on another device", operand.index);
+            if (other.device != type.device || other.device_index != type.device_index)
+                error(id, "operand %{} is on another device", operand.index);
             if (other.domain != type.domain) error(id, "operand %{} is of the other library", operand.index);
         }
     }
@@ -74,13 +91,16 @@ class Verifier {
     void elementwise(NodeId id) {
         const Node& n = g_[id];
         for (NodeId operand : n.operands)
-            if (g_[operand].type.dims != n.type.dims) error(id, "operand %{} has dims [{}], expected [{}]", operand.index, fmt::join(g_[operand].type.dims, ", "), fmt::join(n.type.dims, ", "));
+            if (g_[operand].type.dims != n.type.dims)
+                error(id, "operand %{} has dims [{}], expected [{}]", operand.index, fmt::join(g_[operand].type.dims, ", "),
+                      fmt::join(n.type.dims, ", "));
         if (n.op == Op::cast) return;
         size_t first = n.op == Op::where ? 1 : 0;
         if (first == 1 && g_[n.operands[0]].type.dtype != DType::b8) error(id, "condition %{} is not b8", n.operands[0].index);
         DType dtype = g_[n.operands[first]].type.dtype;
         for (size_t i = first; i < n.operands.size(); ++i)
-            if (g_[n.operands[i]].type.dtype != dtype) error(id, "operand %{} is {}, expected {}", n.operands[i].index, name_of(g_[n.operands[i]].type.dtype), name_of(dtype));
+            if (g_[n.operands[i]].type.dtype != dtype)
+                error(id, "operand %{} is {}, expected {}", n.operands[i].index, name_of(g_[n.operands[i]].type.dtype), name_of(dtype));
         DType expected = gives_truth(n.op) ? DType::b8 : dtype;
         if (n.type.dtype != expected) error(id, "is {}, expected {}", name_of(n.type.dtype), name_of(expected));
     }
@@ -122,7 +142,8 @@ class Verifier {
         if (n.operands.empty()) return error(id, "no operands");
         if (!is_float(n.type.dtype)) error(id, "is {}, expected a float", name_of(n.type.dtype));
         for (NodeId operand : n.operands)
-            if (g_[operand].type.dtype != n.type.dtype) error(id, "operand %{} is {}, expected {}", operand.index, name_of(g_[operand].type.dtype), name_of(n.type.dtype));
+            if (g_[operand].type.dtype != n.type.dtype)
+                error(id, "operand %{} is {}, expected {}", operand.index, name_of(g_[operand].type.dtype), name_of(n.type.dtype));
         if (n.op == Op::mean || n.op == Op::var || n.op == Op::logsumexp) return reduced(id);
         if (n.type.dims != g_[n.operands[0]].type.dims) error(id, "dims differ from the operand's");
         if ((n.op == Op::softmax || n.op == Op::log_softmax) && (n.ints.size() != 1 || !axes(id))) error(id, "needs one axis");
@@ -132,26 +153,36 @@ class Verifier {
         if (n.ints.size() != 1 || n.ints[0] < 1 || n.ints[0] > rank) return error(id, "needs a number of normalised axes");
         std::vector<int64_t> tail(n.type.dims.end() - n.ints[0], n.type.dims.end());
         for (size_t i = 1; i < n.operands.size(); ++i)
-            if (g_[n.operands[i]].type.dims != tail) error(id, "operand %{} has dims [{}]", n.operands[i].index, fmt::join(g_[n.operands[i]].type.dims, ", "));
+            if (g_[n.operands[i]].type.dims != tail)
+                error(id, "operand %{} has dims [{}]", n.operands[i].index, fmt::join(g_[n.operands[i]].type.dims, ", "));
     }
 
     void movement(NodeId id) {
         const Node& n = g_[id];
         if (n.operands.empty()) return error(id, "no operands");
         for (NodeId operand : n.operands)
-            if (g_[operand].type.dtype != n.type.dtype) error(id, "operand %{} is {}, expected {}", operand.index, name_of(g_[operand].type.dtype), name_of(n.type.dtype));
+            if (g_[operand].type.dtype != n.type.dtype)
+                error(id, "operand %{} is {}, expected {}", operand.index, name_of(g_[operand].type.dtype), name_of(n.type.dtype));
         const Type& x = g_[n.operands[0]].type;
         switch (n.op) {
         case Op::reshape:
             if (x.numel() != n.type.numel()) error(id, "{} elements into {}", x.numel(), n.type.numel());
             break;
-        case Op::permute: permutation(id, x.dims); break;
-        case Op::expand: expansion(id, x.dims); break;
-        case Op::slice: slice(id, x.dims); break;
+        case Op::permute:
+            permutation(id, x.dims);
+            break;
+        case Op::expand:
+            expansion(id, x.dims);
+            break;
+        case Op::slice:
+            slice(id, x.dims);
+            break;
         case Op::flip:
             if (axes(id) && x.dims != n.type.dims) error(id, "dims differ from the operand's");
             break;
-        default: cat(id); break;
+        default:
+            cat(id);
+            break;
         }
     }
 
@@ -162,7 +193,8 @@ class Verifier {
         bool good = sorted.size() == dims.size() && n.type.dims.size() == dims.size();
         for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
         for (size_t i = 0; good && i < dims.size(); ++i) good = n.type.dims[i] == dims[n.ints[i]];
-        if (!good) error(id, "[{}] does not take [{}] to [{}]", fmt::join(n.ints, ", "), fmt::join(dims, ", "), fmt::join(n.type.dims, ", "));
+        if (!good)
+            error(id, "[{}] does not take [{}] to [{}]", fmt::join(n.ints, ", "), fmt::join(dims, ", "), fmt::join(n.type.dims, ", "));
     }
 
     void expansion(NodeId id, const std::vector<int64_t>& dims) {
@@ -175,7 +207,8 @@ class Verifier {
 
     void slice(NodeId id, const std::vector<int64_t>& dims) {
         const Node& n = g_[id];
-        if (n.type.dims.size() != dims.size() || n.ints.size() != 2 * dims.size()) return error(id, "needs a start and a step for each axis");
+        if (n.type.dims.size() != dims.size() || n.ints.size() != 2 * dims.size())
+            return error(id, "needs a start and a step for each axis");
         for (size_t i = 0; i < dims.size(); ++i) {
             int64_t start = n.ints[2 * i], step = n.ints[2 * i + 1], size = n.type.dims[i], last = start + (size - 1) * step;
             if (step == 0 || (size > 0 && (start < 0 || start >= dims[i] || last < 0 || last >= dims[i]))) error(id, "leaves axis {}", i);
@@ -212,8 +245,10 @@ class Verifier {
         auto listed = [&](Op op, auto& list, const char* name) {
             std::vector<int> times(g_.nodes.size());
             for (const auto& entry : list)
-                if (entry.node.index < times.size()) ++times[entry.node.index];
-                else errors_.push_back(fmt::format("{}: no node %{}", name, entry.node.index));
+                if (entry.node.index < times.size())
+                    ++times[entry.node.index];
+                else
+                    errors_.push_back(fmt::format("{}: no node %{}", name, entry.node.index));
             for (uint32_t i = 0; i < times.size(); ++i)
                 if (times[i] != (g_.nodes[i].op == op ? 1 : 0)) error({i}, "listed {} times among the {}", times[i], name);
         };
@@ -221,8 +256,10 @@ class Verifier {
         listed(Op::scalar, g_.scalars, "scalars");
         auto strided = [&](const auto& list, const char* name) {
             for (const auto& entry : list) {
-                if (entry.node.index >= g_.nodes.size()) errors_.push_back(fmt::format("{}: no node %{}", name, entry.node.index));
-                else if (entry.strides.size() != g_[entry.node].type.dims.size()) error(entry.node, "{} strides among the {}", entry.strides.size(), name);
+                if (entry.node.index >= g_.nodes.size())
+                    errors_.push_back(fmt::format("{}: no node %{}", name, entry.node.index));
+                else if (entry.strides.size() != g_[entry.node].type.dims.size())
+                    error(entry.node, "{} strides among the {}", entry.strides.size(), name);
             }
         };
         strided(g_.inputs, "inputs");

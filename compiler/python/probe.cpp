@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <functional>
 #include <set>
+#include <sys/syscall.h>
 #include <tuple>
 #include <unistd.h>
 #include <utility>
@@ -33,7 +34,8 @@ class Pipe {
     }
     bool copy(void* to, const void* from, size_t n) {
         if (ends_[0] < 0 || !from) return false;
-        const ssize_t put = write(ends_[1], from, n);
+        // Straight to the kernel: the C library's wrapper would be stopped by a checking allocator, since we look past the end of objects.
+        const ssize_t put = syscall(SYS_write, ends_[1], from, n);
         return put >= 0 && read(ends_[0], to, static_cast<size_t>(put)) == put && static_cast<size_t>(put) == n;
     }
 

@@ -26,7 +26,7 @@ uint64_t proving_version(PyObject* dict) {
 bool have_length(PyObject* object, uint32_t length) {
     PyTypeObject* type = Py_TYPE(object);
     Py_ssize_t n = -1;
-    if (type == &PyDict_Type) n = PyDict_GET_SIZE(object);
+    if (type == &PyDict_Type || type == &PyODict_Type) n = PyDict_GET_SIZE(object);
     else if (type == &PyList_Type) n = PyList_GET_SIZE(object);
     else if (type == &PyTuple_Type) n = PyTuple_GET_SIZE(object);
     else if (type == &PyUnicode_Type) n = PyUnicode_GET_LENGTH(object);

@@ -103,17 +103,18 @@ std::unique_ptr<frame::FrameState> frames_at_exit(RunState& run) {
 
 /// The half that changes the world. `outcome` gets the result only if it did.
 bool finish(RunState& run, Outcome& outcome) {
-    const NoCollection quiet;
     const Segment& segment = run.plan.segment;
+    std::optional<NoCollection> quiet;
+    if (!segment.effects.empty()) quiet.emplace();
     if (is_retired(run.plan)) throw ComputeFailed();
     if (run.released || (run.externs && !segment.effects.empty())) check_again(run);
-    Commit commit(run);
-    commit.prepare();
+    std::optional<Commit> commit;
+    if (!segment.effects.empty()) commit.emplace(run).prepare();
     Owned<> result;
     std::unique_ptr<frame::FrameState> state;
     if (segment.exit.kind == capture::Exit::returns) result = Owned<>::borrow(run.value(segment.exit.result));
     else state = frames_at_exit(run);
-    if (!commit.store()) return false;
+    if (commit && !commit->store()) return false;
     outcome.result = result.release();
     outcome.state = std::move(state);
     return true;
@@ -144,7 +145,7 @@ Outcome run_with(LaunchPlan& plan, const Inputs& inputs, Checked* checked) {
     try {
         {
             std::optional<NoCollection> quiet;
-            if (!plan.extern_count && !plan.releases) quiet.emplace();
+            if (!plan.segment.effects.empty() && !plan.extern_count && !plan.releases) quiet.emplace();
             compute(run);
         }
         if (checked) checked->mismatch = compare_with_twins(run, checked->compared);

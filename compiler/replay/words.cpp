@@ -254,7 +254,7 @@ void describe_value(GuardFailure& failure, const Segment& segment, const Guard& 
         failure.was = anchor_name(segment, guard.expected), failure.now = Py_TYPE(value)->tp_name;
         return;
     case Guard::length: {
-        const Py_ssize_t length = PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyDict_CheckExact(value) || PyUnicode_CheckExact(value) ||
+        const Py_ssize_t length = PyList_CheckExact(value) || PyTuple_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) || PyUnicode_CheckExact(value) ||
                                           PyAnySet_CheckExact(value) || PyBytes_CheckExact(value) || PyRange_Check(value)
                                       ? PyObject_Length(value)
                                       : -1;

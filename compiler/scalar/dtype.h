@@ -13,12 +13,28 @@ constexpr int dtype_count = 16;
 /// Bytes of one element; 0 for none.
 constexpr int64_t size_of(DType t) {
     switch (t) {
-    case DType::none: return 0;
-    case DType::b8: case DType::u8: case DType::i8: return 1;
-    case DType::i16: case DType::u16: case DType::f16: case DType::bf16: return 2;
-    case DType::i32: case DType::u32: case DType::f32: return 4;
-    case DType::i64: case DType::u64: case DType::f64: case DType::c64: return 8;
-    case DType::c128: return 16;
+    case DType::none:
+        return 0;
+    case DType::b8:
+    case DType::u8:
+    case DType::i8:
+        return 1;
+    case DType::i16:
+    case DType::u16:
+    case DType::f16:
+    case DType::bf16:
+        return 2;
+    case DType::i32:
+    case DType::u32:
+    case DType::f32:
+        return 4;
+    case DType::i64:
+    case DType::u64:
+    case DType::f64:
+    case DType::c64:
+        return 8;
+    case DType::c128:
+        return 16;
     }
     return 0;
 }
@@ -29,7 +45,8 @@ constexpr bool is_unsigned_int(DType t) { return t == DType::u8 || t == DType::u
 constexpr bool is_int(DType t) { return is_signed_int(t) || is_unsigned_int(t); }
 /// The text form: "f32", "i64", "b8".
 constexpr std::string_view name_of(DType t) {
-    constexpr std::string_view names[dtype_count] = {"none", "b8", "u8", "i8", "i16", "i32", "i64", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "c64", "c128"};
+    constexpr std::string_view names[dtype_count] = {"none", "b8",  "u8",  "i8",   "i16", "i32", "i64", "u16",
+                                                     "u32",  "u64", "f16", "bf16", "f32", "f64", "c64", "c128"};
     return names[static_cast<int>(t)];
 }
 

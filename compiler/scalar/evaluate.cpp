@@ -19,29 +19,52 @@ int bits_of(DType t) { return static_cast<int>(8 * size_of(t)); }
 template <class T>
 double basic(Op op, T a, T b, T c) {
     switch (op) {
-    case Op::neg: return -a;
-    case Op::abs: return std::fabs(a);
-    case Op::sign: return T((T(0) < a) - (a < T(0)));
-    case Op::sqrt: return std::sqrt(a);
-    case Op::rsqrt: return T(1) / std::sqrt(a);
-    case Op::reciprocal: return T(1) / a;
-    case Op::floor: return std::floor(a);
-    case Op::ceil: return std::ceil(a);
-    case Op::round: return std::nearbyint(a);
-    case Op::trunc: return std::trunc(a);
-    case Op::relu: return T(0) > a ? T(0) : a;
-    case Op::add: return a + b;
-    case Op::sub: return a - b;
-    case Op::mul: return a * b;
-    case Op::div: return a / b;
-    case Op::fmod: return std::fmod(a, b);
-    case Op::maximum: return std::isnan(a) || a > b ? a : b;
-    case Op::minimum: return std::isnan(a) || a < b ? a : b;
-    case Op::fmax: return std::isnan(a) ? b : std::isnan(b) ? a : a < b ? b : a;
-    case Op::fmin: return std::isnan(a) ? b : std::isnan(b) ? a : b < a ? b : a;
-    case Op::copysign: return std::copysign(a, b);
-    case Op::fma: return std::fma(a, b, c);
-    default: DYNO_CHECK(false, std::string(info(op).name));
+    case Op::neg:
+        return -a;
+    case Op::abs:
+        return std::fabs(a);
+    case Op::sign:
+        return T((T(0) < a) - (a < T(0)));
+    case Op::sqrt:
+        return std::sqrt(a);
+    case Op::rsqrt:
+        return T(1) / std::sqrt(a);
+    case Op::reciprocal:
+        return T(1) / a;
+    case Op::floor:
+        return std::floor(a);
+    case Op::ceil:
+        return std::ceil(a);
+    case Op::round:
+        return std::nearbyint(a);
+    case Op::trunc:
+        return std::trunc(a);
+    case Op::relu:
+        return T(0) > a ? T(0) : a;
+    case Op::add:
+        return a + b;
+    case Op::sub:
+        return a - b;
+    case Op::mul:
+        return a * b;
+    case Op::div:
+        return a / b;
+    case Op::fmod:
+        return std::fmod(a, b);
+    case Op::maximum:
+        return std::isnan(a) || a > b ? a : b;
+    case Op::minimum:
+        return std::isnan(a) || a < b ? a : b;
+    case Op::fmax:
+        return std::isnan(a) ? b : std::isnan(b) ? a : a < b ? b : a;
+    case Op::fmin:
+        return std::isnan(a) ? b : std::isnan(b) ? a : b < a ? b : a;
+    case Op::copysign:
+        return std::copysign(a, b);
+    case Op::fma:
+        return std::fma(a, b, c);
+    default:
+        DYNO_CHECK(false, std::string(info(op).name));
     }
     return 0;
 }
@@ -67,28 +90,50 @@ double floor_div_of(T a, T b) {
 /// Transcendental ops, in double; the caller rounds.
 double gated(Op op, double a, double b) {
     switch (op) {
-    case Op::exp: return std::exp(a);
-    case Op::exp2: return std::exp2(a);
-    case Op::expm1: return std::expm1(a);
-    case Op::log: return std::log(a);
-    case Op::log2: return std::log2(a);
-    case Op::log10: return std::log10(a);
-    case Op::log1p: return std::log1p(a);
-    case Op::sin: return std::sin(a);
-    case Op::cos: return std::cos(a);
-    case Op::tan: return std::tan(a);
-    case Op::atan: return std::atan(a);
-    case Op::asin: return std::asin(a);
-    case Op::acos: return std::acos(a);
-    case Op::sinh: return std::sinh(a);
-    case Op::cosh: return std::cosh(a);
-    case Op::tanh: return std::tanh(a);
-    case Op::erf: return std::erf(a);
-    case Op::sigmoid: return 1.0 / (1.0 + std::exp(-a));
-    case Op::pow: return std::pow(a, b);
-    case Op::atan2: return std::atan2(a, b);
-    case Op::hypot: return std::hypot(a, b);
-    default: DYNO_CHECK(false, std::string(info(op).name));
+    case Op::exp:
+        return std::exp(a);
+    case Op::exp2:
+        return std::exp2(a);
+    case Op::expm1:
+        return std::expm1(a);
+    case Op::log:
+        return std::log(a);
+    case Op::log2:
+        return std::log2(a);
+    case Op::log10:
+        return std::log10(a);
+    case Op::log1p:
+        return std::log1p(a);
+    case Op::sin:
+        return std::sin(a);
+    case Op::cos:
+        return std::cos(a);
+    case Op::tan:
+        return std::tan(a);
+    case Op::atan:
+        return std::atan(a);
+    case Op::asin:
+        return std::asin(a);
+    case Op::acos:
+        return std::acos(a);
+    case Op::sinh:
+        return std::sinh(a);
+    case Op::cosh:
+        return std::cosh(a);
+    case Op::tanh:
+        return std::tanh(a);
+    case Op::erf:
+        return std::erf(a);
+    case Op::sigmoid:
+        return 1.0 / (1.0 + std::exp(-a));
+    case Op::pow:
+        return std::pow(a, b);
+    case Op::atan2:
+        return std::atan2(a, b);
+    case Op::hypot:
+        return std::hypot(a, b);
+    default:
+        DYNO_CHECK(false, std::string(info(op).name));
     }
     return 0;
 }
@@ -145,25 +190,52 @@ std::optional<int64_t> int_result(Op op, DType dtype, int64_t a, int64_t b, int6
     auto ua = static_cast<uint64_t>(a), ub = static_cast<uint64_t>(b), uc = static_cast<uint64_t>(c);
     bool truth = dtype == DType::b8;
     switch (op) {
-    case Op::neg: return static_cast<int64_t>(0 - ua);
-    case Op::abs: return less(dtype, a, 0) ? static_cast<int64_t>(0 - ua) : a;
-    case Op::sign: return less(dtype, a, 0) ? -1 : a != 0;
-    case Op::floor: case Op::ceil: case Op::round: case Op::trunc: return a;
-    case Op::relu: return less(dtype, a, 0) ? 0 : a;
-    case Op::bitwise_not: return truth ? !a : ~a;
-    case Op::add: return truth ? a | b : static_cast<int64_t>(ua + ub);
-    case Op::sub: return static_cast<int64_t>(ua - ub);
-    case Op::mul: return static_cast<int64_t>(ua * ub);
-    case Op::fma: return static_cast<int64_t>(ua * ub + uc);
-    case Op::floor_div: case Op::remainder: case Op::fmod: return divided(op, dtype, a, b);
-    case Op::pow: return less(dtype, b, 0) ? std::nullopt : std::optional(static_cast<int64_t>(power_of(ua, ub)));
-    case Op::maximum: case Op::fmax: return less(dtype, b, a) ? a : b;
-    case Op::minimum: case Op::fmin: return less(dtype, a, b) ? a : b;
-    case Op::bitwise_and: return a & b;
-    case Op::bitwise_or: return a | b;
-    case Op::bitwise_xor: return a ^ b;
-    case Op::shift_left: case Op::shift_right: return shifted(op, dtype, a, b);
-    default: DYNO_CHECK(false, std::string(info(op).name) + " of " + std::string(name_of(dtype)));
+    case Op::neg:
+        return static_cast<int64_t>(0 - ua);
+    case Op::abs:
+        return less(dtype, a, 0) ? static_cast<int64_t>(0 - ua) : a;
+    case Op::sign:
+        return less(dtype, a, 0) ? -1 : a != 0;
+    case Op::floor:
+    case Op::ceil:
+    case Op::round:
+    case Op::trunc:
+        return a;
+    case Op::relu:
+        return less(dtype, a, 0) ? 0 : a;
+    case Op::bitwise_not:
+        return truth ? !a : ~a;
+    case Op::add:
+        return truth ? a | b : static_cast<int64_t>(ua + ub);
+    case Op::sub:
+        return static_cast<int64_t>(ua - ub);
+    case Op::mul:
+        return static_cast<int64_t>(ua * ub);
+    case Op::fma:
+        return static_cast<int64_t>(ua * ub + uc);
+    case Op::floor_div:
+    case Op::remainder:
+    case Op::fmod:
+        return divided(op, dtype, a, b);
+    case Op::pow:
+        return less(dtype, b, 0) ? std::nullopt : std::optional(static_cast<int64_t>(power_of(ua, ub)));
+    case Op::maximum:
+    case Op::fmax:
+        return less(dtype, b, a) ? a : b;
+    case Op::minimum:
+    case Op::fmin:
+        return less(dtype, a, b) ? a : b;
+    case Op::bitwise_and:
+        return a & b;
+    case Op::bitwise_or:
+        return a | b;
+    case Op::bitwise_xor:
+        return a ^ b;
+    case Op::shift_left:
+    case Op::shift_right:
+        return shifted(op, dtype, a, b);
+    default:
+        DYNO_CHECK(false, std::string(info(op).name) + " of " + std::string(name_of(dtype)));
     }
     return 0;
 }
@@ -176,13 +248,20 @@ bool compare(Op op, const Value& x, const Value& y) {
     bool above = floats ? x.number > y.number : less(x.dtype, y.integer, x.integer);
     bool equal = floats ? x.number == y.number : x.integer == y.integer;
     switch (op) {
-    case Op::eq: return equal;
-    case Op::ne: return !equal;
-    case Op::lt: return below;
-    case Op::le: return below || equal;
-    case Op::gt: return above;
-    case Op::ge: return above || equal;
-    default: DYNO_CHECK(false, std::string(info(op).name));
+    case Op::eq:
+        return equal;
+    case Op::ne:
+        return !equal;
+    case Op::lt:
+        return below;
+    case Op::le:
+        return below || equal;
+    case Op::gt:
+        return above;
+    case Op::ge:
+        return above || equal;
+    default:
+        DYNO_CHECK(false, std::string(info(op).name));
     }
     return false;
 }
@@ -190,15 +269,24 @@ bool compare(Op op, const Value& x, const Value& y) {
 bool predicate(Op op, std::span<const Value> v) {
     bool floats = is_float(v[0].dtype);
     switch (op) {
-    case Op::logical_not: return !truth_of(v[0]);
-    case Op::logical_and: return truth_of(v[0]) && truth_of(v[1]);
-    case Op::logical_or: return truth_of(v[0]) || truth_of(v[1]);
-    case Op::logical_xor: return truth_of(v[0]) != truth_of(v[1]);
-    case Op::isnan: return floats && std::isnan(v[0].number);
-    case Op::isinf: return floats && std::isinf(v[0].number);
-    case Op::isfinite: return !floats || std::isfinite(v[0].number);
-    case Op::signbit: return floats ? std::signbit(v[0].number) : less(v[0].dtype, v[0].integer, 0);
-    default: return compare(op, v[0], v[1]);
+    case Op::logical_not:
+        return !truth_of(v[0]);
+    case Op::logical_and:
+        return truth_of(v[0]) && truth_of(v[1]);
+    case Op::logical_or:
+        return truth_of(v[0]) || truth_of(v[1]);
+    case Op::logical_xor:
+        return truth_of(v[0]) != truth_of(v[1]);
+    case Op::isnan:
+        return floats && std::isnan(v[0].number);
+    case Op::isinf:
+        return floats && std::isinf(v[0].number);
+    case Op::isfinite:
+        return !floats || std::isfinite(v[0].number);
+    case Op::signbit:
+        return floats ? std::signbit(v[0].number) : less(v[0].dtype, v[0].integer, 0);
+    default:
+        return compare(op, v[0], v[1]);
     }
 }
 
@@ -261,11 +349,20 @@ std::optional<std::vector<Value>> evaluate(const ScalarExpr& expr, const Environ
         for (int i = 0; i < arity; ++i) operands[i] = values.at(in.operands[i]);
         std::optional<Value> value;
         switch (in.op) {
-        case Op::load: value = environment.loads[in.parameter]; break;
-        case Op::scalar: value = environment.scalars[in.parameter]; break;
-        case Op::index: value = Value::of_int(in.dtype, wrap_to(in.dtype, environment.indices[in.parameter])); break;
-        case Op::constant: value = is_float(in.dtype) ? Value::of_float(in.dtype, in.number) : Value::of_int(in.dtype, in.integer); break;
-        default: value = apply(in.op, in.dtype, std::span<const Value>(operands, arity));
+        case Op::load:
+            value = environment.loads[in.parameter];
+            break;
+        case Op::scalar:
+            value = environment.scalars[in.parameter];
+            break;
+        case Op::index:
+            value = Value::of_int(in.dtype, wrap_to(in.dtype, environment.indices[in.parameter]));
+            break;
+        case Op::constant:
+            value = is_float(in.dtype) ? Value::of_float(in.dtype, in.number) : Value::of_int(in.dtype, in.integer);
+            break;
+        default:
+            value = apply(in.op, in.dtype, std::span<const Value>(operands, arity));
         }
         if (!value) return std::nullopt;
         values.push_back(*value);

@@ -35,7 +35,6 @@ struct Value {
     bool same_as(const Value& other) const;
 };
 
-
 /// One op on values; nullopt if it trapped (zero divisor, negative integer exponent).
 std::optional<Value> apply(ScalarOp op, DType result, std::span<const Value> operands);
 /// The cast's meaning.

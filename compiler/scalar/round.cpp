@@ -55,15 +55,19 @@ uint16_t float_to_bfloat(float value) {
 
 double round_to(DType dtype, double value) {
     switch (dtype) {
-    case DType::f64: return value;
-    case DType::f32: return static_cast<float>(value);
-    case DType::f16: return std::isnan(value) ? value : half_to_float(double_to_half(value));
+    case DType::f64:
+        return value;
+    case DType::f32:
+        return static_cast<float>(value);
+    case DType::f16:
+        return std::isnan(value) ? value : half_to_float(double_to_half(value));
     case DType::bf16: {
         if (!std::isfinite(value)) return value;
         double rounded = round_bits(value, 8, -126);
         return std::fabs(rounded) > 0x1.fep127 ? std::copysign(HUGE_VAL, value) : rounded;
     }
-    default: DYNO_CHECK(false, std::string(name_of(dtype)));
+    default:
+        DYNO_CHECK(false, std::string(name_of(dtype)));
     }
     return value;
 }
@@ -75,15 +79,25 @@ double round_through_f32(DType dtype, double value) {
 
 int64_t wrap_to(DType dtype, int64_t value) {
     switch (dtype) {
-    case DType::b8: return value != 0;
-    case DType::u8: return static_cast<uint8_t>(value);
-    case DType::i8: return static_cast<int8_t>(value);
-    case DType::u16: return static_cast<uint16_t>(value);
-    case DType::i16: return static_cast<int16_t>(value);
-    case DType::u32: return static_cast<uint32_t>(value);
-    case DType::i32: return static_cast<int32_t>(value);
-    case DType::u64: case DType::i64: return value;
-    default: DYNO_CHECK(false, std::string(name_of(dtype)));
+    case DType::b8:
+        return value != 0;
+    case DType::u8:
+        return static_cast<uint8_t>(value);
+    case DType::i8:
+        return static_cast<int8_t>(value);
+    case DType::u16:
+        return static_cast<uint16_t>(value);
+    case DType::i16:
+        return static_cast<int16_t>(value);
+    case DType::u32:
+        return static_cast<uint32_t>(value);
+    case DType::i32:
+        return static_cast<int32_t>(value);
+    case DType::u64:
+    case DType::i64:
+        return value;
+    default:
+        DYNO_CHECK(false, std::string(name_of(dtype)));
     }
     return value;
 }

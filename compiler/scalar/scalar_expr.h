@@ -65,8 +65,12 @@ struct ScalarExpr {
     ValueId scalar(DType dtype, uint32_t parameter) { return append({ScalarOp::scalar, dtype, {no_value, no_value, no_value}, parameter}); }
     /// The position along a loop axis, as an integer of that dtype.
     ValueId index(DType dtype, uint32_t axis) { return append({ScalarOp::index, dtype, {no_value, no_value, no_value}, axis}); }
-    ValueId constant(DType dtype, double number) { return append({ScalarOp::constant, dtype, {no_value, no_value, no_value}, 0, number, 0}); }
-    ValueId constant_integer(DType dtype, int64_t value) { return append({ScalarOp::constant, dtype, {no_value, no_value, no_value}, 0, 0.0, value}); }
+    ValueId constant(DType dtype, double number) {
+        return append({ScalarOp::constant, dtype, {no_value, no_value, no_value}, 0, number, 0});
+    }
+    ValueId constant_integer(DType dtype, int64_t value) {
+        return append({ScalarOp::constant, dtype, {no_value, no_value, no_value}, 0, 0.0, value});
+    }
     /// An op whose dtype follows from its operands (rules same and b8; select's from its second).
     ValueId apply(ScalarOp op, ValueId a, ValueId b = no_value, ValueId c = no_value);
     ValueId cast(DType to, ValueId a) { return append({ScalarOp::cast, to, {a, no_value, no_value}}); }

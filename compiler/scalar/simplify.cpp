@@ -89,22 +89,47 @@ class Simplifier {
         ValueId x = in.operands[0], y = in.operands[1];
         bool floats = is_float(in.dtype), truth = in.dtype == DType::b8;
         switch (in.op) {
-        case Op::neg: case Op::bitwise_not: return at(x).op == in.op ? at(x).operands[0] : no_value;
-        case Op::abs: case Op::relu: case Op::floor: case Op::ceil: case Op::round: case Op::trunc:
+        case Op::neg:
+        case Op::bitwise_not:
+            return at(x).op == in.op ? at(x).operands[0] : no_value;
+        case Op::abs:
+        case Op::relu:
+        case Op::floor:
+        case Op::ceil:
+        case Op::round:
+        case Op::trunc:
             if (at(x).op == in.op) return x;
             return !floats && in.op != Op::abs && in.op != Op::relu ? x : no_value;
-        case Op::add: return is_number(y, floats ? -0.0 : 0.0) ? x : no_value;
-        case Op::sub: return is_number(y, 0.0) ? x : no_value;
-        case Op::mul: return !truth && is_number(y, 1.0) ? x : no_value;
-        case Op::div: return floats && is_number(y, 1.0) ? x : no_value;
-        case Op::floor_div: return !floats && is_number(y, 1.0) ? x : no_value;
-        case Op::maximum: case Op::minimum: case Op::fmax: case Op::fmin: case Op::bitwise_and: case Op::bitwise_or: return x == y ? x : no_value;
-        case Op::bitwise_xor: return is_number(y, 0.0) ? x : no_value;
-        case Op::shift_left: case Op::shift_right: return is_number(y, 0.0) ? x : no_value;
-        case Op::logical_not: return at(x).op == Op::logical_not && at(at(x).operands[0]).dtype == DType::b8 ? at(x).operands[0] : no_value;
-        case Op::select: return selected(in);
-        case Op::cast: return at(x).dtype == in.dtype ? x : undone(in);
-        default: return no_value;
+        case Op::add:
+            return is_number(y, floats ? -0.0 : 0.0) ? x : no_value;
+        case Op::sub:
+            return is_number(y, 0.0) ? x : no_value;
+        case Op::mul:
+            return !truth && is_number(y, 1.0) ? x : no_value;
+        case Op::div:
+            return floats && is_number(y, 1.0) ? x : no_value;
+        case Op::floor_div:
+            return !floats && is_number(y, 1.0) ? x : no_value;
+        case Op::maximum:
+        case Op::minimum:
+        case Op::fmax:
+        case Op::fmin:
+        case Op::bitwise_and:
+        case Op::bitwise_or:
+            return x == y ? x : no_value;
+        case Op::bitwise_xor:
+            return is_number(y, 0.0) ? x : no_value;
+        case Op::shift_left:
+        case Op::shift_right:
+            return is_number(y, 0.0) ? x : no_value;
+        case Op::logical_not:
+            return at(x).op == Op::logical_not && at(at(x).operands[0]).dtype == DType::b8 ? at(x).operands[0] : no_value;
+        case Op::select:
+            return selected(in);
+        case Op::cast:
+            return at(x).dtype == in.dtype ? x : undone(in);
+        default:
+            return no_value;
         }
     }
 

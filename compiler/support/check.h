@@ -16,7 +16,7 @@ struct InternalError : std::logic_error {
 
 } // namespace dyno
 
-#define DYNO_CHECK(condition, what)                                                                                                                  \
-    do {                                                                                                                                             \
-        if (!(condition)) ::dyno::internal_error(__FILE__, __LINE__, std::string("expected ") + #condition + ": " + (what));                         \
+#define DYNO_CHECK(condition, what)                                                                                                        \
+    do {                                                                                                                                   \
+        if (!(condition)) ::dyno::internal_error(__FILE__, __LINE__, std::string("expected ") + #condition + ": " + (what));               \
     } while (false)

@@ -1,5 +1,5 @@
-// Fault switches: DYNO_FAULT=law3 (or law3,law7) in the environment breaks a law of the design on purpose, so that tests can prove that they
-// would notice. Only in builds with DYNO_FAULTS; elsewhere every switch is a constant false.
+// Fault switches: DYNO_FAULT=law3 (or law3,law7) in the environment breaks a law of the design on purpose, so that tests can prove that
+// they would notice. Only in builds with DYNO_FAULTS; elsewhere every switch is a constant false.
 #pragma once
 #ifdef DYNO_FAULTS
 #include <cstdlib>
