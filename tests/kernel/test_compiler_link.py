@@ -42,13 +42,13 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def linked(start, library, tmp_path):
-    """A kernel whose dyno._core is the stand-in."""
-    startup = tmp_path / "ipython" / "profile_default" / "startup"
-    startup.mkdir(parents=True)
-    (startup / "00-standin.py").write_text(STARTUP.format(library=str(library), marker=str(tmp_path / "quiet")))
+    """A kernel whose dyno._core is the stand-in, from before the package is imported."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(STARTUP.format(library=str(library), marker=str(tmp_path / "quiet")))
 
     def make(**environment):
-        return start({"IPYTHONDIR": str(tmp_path / "ipython"), **environment})
+        return start({"PYTHONPATH": str(folder), **environment})
 
     return make
 
@@ -81,10 +81,12 @@ def test_errors_pass_through(linked):
 
 
 def test_awaiting_cells_are_ipythons(linked):
+    """Statement by statement, and the one that awaits not through the compiler."""
     kernel = linked()
-    kernel.run("import asyncio; await asyncio.sleep(0)")
-    assert all("await" not in key for key, _ in calls(kernel)[:1])
-    assert kernel.run("await asyncio.sleep(0, 7)").value == "7"
+    cell = kernel.run("import asyncio\nawait asyncio.sleep(0, 7)")
+    assert cell.value == "7"
+    number = cell.reply["content"]["execution_count"]
+    assert len([name for _, name in calls(kernel) if name.startswith(f"<ipython-input-{number}-")]) == 1
 
 
 def test_message_interrupt_reaches_compute_phases(linked):
