@@ -1,5 +1,6 @@
 """A fake core behind the package, and a shell with the magics."""
 
+import atexit
 import pathlib
 import sys
 
@@ -26,9 +27,12 @@ class Shell:
 
     def __init__(self):
         from IPython.core.interactiveshell import InteractiveShell
+        from traitlets.config import Config
 
         InteractiveShell.clear_instance()
-        self.ip = InteractiveShell.instance()
+        # No history on disk: it is the user's own, and every shell would tidy up at the end.
+        self.ip = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False, "hist_file": ":memory:"}}))
+        atexit.unregister(self.ip.atexit_operations)
         self.ip.run_line_magic("colors", "nocolor")
         self.shown = []
         self.ip.display_pub.publish = lambda data, metadata=None, **_: self.shown.append(data)
