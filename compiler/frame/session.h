@@ -3,6 +3,7 @@
 #pragma once
 #include "compiler/frame/evaluator.h"
 #include "compiler/frame/frame_state.h"
+#include "compiler/python/versions.h"
 #include <exception>
 
 namespace dyno::frame {
@@ -103,7 +104,13 @@ class ForcedHook {
 void leave_by_error(PyThreadState* ts, InterpreterFrame* f);
 
 /// sys.settrace, sys.setprofile or sys.monitoring want events: such frames are CPython's.
-bool observed(PyThreadState* ts);
+inline bool observed(PyThreadState* ts) {
+#if DYNO_312
+    return python::tracing_state(ts) != 0;
+#else
+    return ts->cframe->use_tracing != 0; // zero inside a trace function, as CPython's loop sees it
+#endif
+}
 /// sys.monitoring.set_local_events on this code.
 bool locally_observed(PyCodeObject* code);
 

@@ -10,19 +10,8 @@ void _PyEval_FrameClearAndPop(PyThreadState*, struct _PyInterpreterFrame*);
 #endif
 }
 #include "compiler/frame/session.h"
-#include "compiler/python/versions.h"
-
-#include <cstring>
 
 namespace dyno::frame {
-
-bool observed(PyThreadState* ts) {
-#if DYNO_312
-    return python::tracing_state(ts) != 0;
-#else
-    return ts->cframe->use_tracing != 0; // zero inside a trace function, as CPython's loop sees it
-#endif
-}
 
 bool locally_observed([[maybe_unused]] PyCodeObject* code) {
 #if DYNO_312

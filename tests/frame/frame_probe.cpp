@@ -19,6 +19,7 @@ struct Probe {
     Counts counts;
     FrameState* state = nullptr; // taken at a stop, waiting for resume()
     FrameState* resuming = nullptr;
+    FrameState* moving = nullptr; // the same, at the first point of a frame that walks already
     PyObject* abandoned = nullptr;   // the exception that gives a run up
     PyObject* abandon = nullptr;     // a function that raises it
     PyObject* point = nullptr;   // a callable asked at every point: returns None, or the new (offset, locals, stack)
@@ -27,6 +28,7 @@ struct Probe {
 } probe;
 
 PyObject* enter(PyThreadState* ts, InterpreterFrame* f) {
+    if (probe.moving) return evaluate(ts, f, nullptr, true);
     if (probe.resuming) {
         FrameState* state = std::exchange(probe.resuming, nullptr);
         write_frame(f, std::move(state->frames[0]));
@@ -80,8 +82,22 @@ AtPoint ask_test(Activation& a) {
     return AtPoint::moved;
 }
 
-AtPoint at_point(Activation& a, FrameState*&) {
+/// A replay that ended in inlined frames.
+AtPoint move(Activation& a, FrameState*& inner) {
+    FrameState* state = std::exchange(probe.moving, nullptr);
+    write_activation(a, std::move(state->frames[0]));
+    if (state->frames.size() > 1) {
+        inner = state;
+    } else {
+        a.want_point = true;
+        delete state;
+    }
+    return AtPoint::moved;
+}
+
+AtPoint at_point(Activation& a, FrameState*& inner) {
     probe.points++;
+    if (probe.moving) return move(a, inner);
     if (probe.recorder && probe.recorder->stopped()) {
         probe.old.push_back(std::move(probe.recorder));
         if (probe.wishes.everywhere) {
@@ -178,14 +194,16 @@ PyObject* record(PyObject*, PyObject* args, PyObject* kwargs) {
     return r;
 }
 
-/// resume(): the frames that the last record() took as data run on; their outermost result. LookupError: none were taken.
-PyObject* resume(PyObject*, PyObject*) {
+/// resume(moved): the frames that the last record() took as data run on; their outermost result. LookupError: none were
+/// taken. `moved`: the outermost frame walks already and is moved at a point.
+PyObject* resume(PyObject*, PyObject* moved) {
     if (!probe.state) {
         PyErr_SetString(PyExc_LookupError, "no state was taken");
         return nullptr;
     }
-    probe.resuming = std::exchange(probe.state, nullptr);
-    const auto function = probe.resuming->frames[0].function.share();
+    FrameState* state = std::exchange(probe.state, nullptr);
+    (PyObject_IsTrue(moved) ? probe.moving : probe.resuming) = state;
+    const auto function = state->frames[0].function.share();
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function.get()));
     const auto args = Owned<>::steal(PyTuple_New(code->co_argcount));
     for (int k = 0; k < code->co_argcount; k++) PyTuple_SET_ITEM(args.get(), k, Py_NewRef(Py_None));
@@ -300,7 +318,7 @@ PyObject* live(PyObject*, PyObject* args) {
 
 PyMethodDef methods[] = {{"walk", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(walk)), METH_VARARGS | METH_KEYWORDS, nullptr},
                          {"record", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(record)), METH_VARARGS | METH_KEYWORDS, nullptr},
-                         {"resume", resume, METH_NOARGS, nullptr},
+                         {"resume", resume, METH_O, nullptr},
                          {"state", state, METH_NOARGS, nullptr},
                          {"evaluate_all", evaluate_all, METH_VARARGS, nullptr},
                          {"hook", hook, METH_O, nullptr},
