@@ -145,7 +145,8 @@ TEST_F(Build, RefusesWhatItDoesNotModel) {
     EXPECT_EQ(why(Op::where, {x, x, x}), "where: the condition is not bool");
     EXPECT_EQ(why(Op::mean, {tensor(DType::i64, {4})}), "mean of i64: not defined for this element type");
     EXPECT_EQ(why(Op::add, {x}), "add: 1 operands given");
-    EXPECT_EQ(why(Op::layer_norm, {x, tensor(DType::f32, {3})}, {.ints = {1}}), "layer_norm: weight or bias of another shape or element type");
+    EXPECT_EQ(why(Op::layer_norm, {x, tensor(DType::f32, {3})}, {.ints = {1}}),
+              "layer_norm: weight or bias of another shape or element type");
 }
 
 TEST_F(Build, ConstantsAreConvertedOnTheSpot) {

@@ -90,7 +90,8 @@ TEST_F(Compose, Refusals) {
     EXPECT_EQ(c::masked_fill(b, f, f, half).reason(), "masked_fill: the mask is not bool");
     EXPECT_EQ(c::add(b, h, h, 0.3).reason(), "add with alpha of 16-bit floats");
     EXPECT_EQ(c::mse_loss(b, f, h, c::LossReduction::mean).reason(), "a loss of values unlike in shape or element type");
-    EXPECT_EQ(c::cross_entropy(b, *c::unsqueeze(b, f, 0), classes, -100, c::LossReduction::mean).reason(), "nll_loss: needs floats and i64 class indices");
+    EXPECT_EQ(c::cross_entropy(b, *c::unsqueeze(b, f, 0), classes, -100, c::LossReduction::mean).reason(),
+              "nll_loss: needs floats and i64 class indices");
     EXPECT_EQ(c::elu(b, x, 1.0).reason(), "elu: not defined for this element type");
 }
 

@@ -25,7 +25,8 @@ HostArray floats(std::vector<int64_t> dims, std::vector<double> numbers, DType d
 
 std::vector<double> numbers(const HostArray& array) {
     std::vector<double> out;
-    for (int64_t i = 0; i < array.numel(); ++i) out.push_back(is_float(array.dtype) ? array.at(i).number : static_cast<double>(array.at(i).integer));
+    for (int64_t i = 0; i < array.numel(); ++i)
+        out.push_back(is_float(array.dtype) ? array.at(i).number : static_cast<double>(array.at(i).integer));
     return out;
 }
 

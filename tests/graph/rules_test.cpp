@@ -27,7 +27,10 @@ std::vector<std::string> split(const std::string& text, char by) {
 Operand operand_of(Builder& builder, const std::string& spec, Domain domain) {
     std::vector<std::string> parts = split(spec, ':');
     DType dtype = dtype_named(parts[0]);
-    if (parts[1] == "w") return {is_float(dtype) ? builder.constant(1.5, dtype, domain) : builder.constant_integer(dtype == DType::b8 ? 1 : 2, dtype, domain), true};
+    if (parts[1] == "w")
+        return {is_float(dtype) ? builder.constant(1.5, dtype, domain)
+                                : builder.constant_integer(dtype == DType::b8 ? 1 : 2, dtype, domain),
+                true};
     Type type{dtype, parts[1] == "t" ? std::vector<int64_t>{3, 3} : std::vector<int64_t>{}, DeviceKind::cpu, 0, domain};
     return builder.input(type, parts[1] == "t" ? std::vector<int64_t>{3, 1} : std::vector<int64_t>{});
 }

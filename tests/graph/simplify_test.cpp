@@ -1,12 +1,12 @@
 // simplify, drop_dead, and the text form on random graphs: the interpreter gives the same bits before and after, a second run
 // changes nothing, the printed graph reads back.
-#include "compiler/graph/simplify.h"
+#include "compiler/graph/build.h"
 #include "compiler/graph/interpret.h"
 #include "compiler/graph/op_info.h"
+#include "compiler/graph/simplify.h"
 #include "compiler/graph/text.h"
 #include "compiler/graph/verify.h"
 #include "compiler/scalar/evaluate.h"
-#include "compiler/graph/build.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
@@ -28,7 +28,8 @@ struct RandomGraph {
     void input(DType dtype, std::vector<int64_t> dims) {
         static const double special[] = {0.0, -0.0, 1.0, -2.5, NAN, INFINITY, 300.0, 0.1, -7.0, 1e-6};
         HostArray value(dtype, dims);
-        for (int64_t i = 0; i < value.numel(); ++i) value.set(i, scalar::convert(scalar::Value::of_float(DType::f64, special[below(10)]), dtype));
+        for (int64_t i = 0; i < value.numel(); ++i)
+            value.set(i, scalar::convert(scalar::Value::of_float(DType::f64, special[below(10)]), dtype));
         std::vector<int64_t> strides(dims.size(), 1);
         nodes.push_back(b.input(Type{dtype, std::move(dims)}, strides));
         inputs.push_back(std::move(value));
@@ -48,7 +49,8 @@ struct RandomGraph {
             std::shuffle(order.begin(), order.end(), random);
             return add(b.build(Op::permute, {x}, {.ints = order}));
         }
-        case 1: return add(below(2) ? b.build(Op::reshape, {x}, {.dims = {-1}}) : b.build(Op::reshape, {x}, {.dims = {2, -1}}));
+        case 1:
+            return add(below(2) ? b.build(Op::reshape, {x}, {.dims = {-1}}) : b.build(Op::reshape, {x}, {.dims = {2, -1}}));
         case 2: {
             std::vector<int64_t> ints, sizes = dims;
             for (int64_t& size : sizes) {
@@ -59,7 +61,8 @@ struct RandomGraph {
             }
             return add(b.build(Op::slice, {x}, {.ints = ints, .dims = sizes}));
         }
-        case 3: return rank ? add(b.build(Op::flip, {x}, {.ints = {below(static_cast<int>(rank))}})) : add(b.build(Op::neg, {x}));
+        case 3:
+            return rank ? add(b.build(Op::flip, {x}, {.ints = {below(static_cast<int>(rank))}})) : add(b.build(Op::neg, {x}));
         default: {
             if (rank > 3) return;
             std::vector<int64_t> wide = dims;
@@ -73,10 +76,15 @@ struct RandomGraph {
         static const DType dtypes[] = {DType::b8, DType::u8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
         NodeId x = any();
         switch (below(5)) {
-        case 0: return add(b.build(Op::cast, {x}, {.dtype = dtypes[below(8)]}));
-        case 1: case 2: return movement(x);
-        case 3: return add(b.build(below(2) ? Op::neg : Op::abs, {x}));
-        default: return add(b.build(below(2) ? Op::add : Op::mul, {x, any()}));
+        case 0:
+            return add(b.build(Op::cast, {x}, {.dtype = dtypes[below(8)]}));
+        case 1:
+        case 2:
+            return movement(x);
+        case 3:
+            return add(b.build(below(2) ? Op::neg : Op::abs, {x}));
+        default:
+            return add(b.build(below(2) ? Op::add : Op::mul, {x, any()}));
         }
     }
 
@@ -110,7 +118,8 @@ TEST(GraphSimplify, KeepsEveryBitOfRandomGraphs) {
         check(graph, "build");
         Graph live = drop_dead(graph), simple = simplify(graph);
         check(simple, "simplify");
-        auto before = interpret_outputs(graph, maker.inputs), dead = interpret_outputs(live, maker.inputs), after = interpret_outputs(simple, maker.inputs);
+        auto before = interpret_outputs(graph, maker.inputs), dead = interpret_outputs(live, maker.inputs),
+             after = interpret_outputs(simple, maker.inputs);
         ASSERT_TRUE(before && dead && after);
         for (size_t i = 0; i < before->size(); ++i) {
             ASSERT_TRUE(same((*before)[i], (*after)[i])) << seed << " output " << i << "\n" << to_text(graph) << "\n" << to_text(simple);

@@ -1,6 +1,6 @@
 // Printing and parsing: what is printed reads back to the same graph, and bad text says where it is bad.
-#include "compiler/graph/text.h"
 #include "compiler/graph/build.h"
+#include "compiler/graph/text.h"
 #include <bit>
 #include <cmath>
 #include <gtest/gtest.h>

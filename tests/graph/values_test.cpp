@@ -101,25 +101,41 @@ const std::map<std::string, Call> calls = {
     {"glu", [](Arguments& a) { return c::glu(a.b, a.row(0, 66), -1); }},
     {"mse", [](Arguments& a) { return c::mse_loss(a.b, a[0], a[1], c::LossReduction::none); }},
     {"l1", [](Arguments& a) { return c::l1_loss(a.b, a[0], a[1], c::LossReduction::none); }},
-    {"bce", [](Arguments& a) { return c::bce_with_logits(a.b, a[0], a.b.cast(a.positive(1), a.b.type(a[0]).dtype), c::LossReduction::none); }},
+    {"bce",
+     [](Arguments& a) { return c::bce_with_logits(a.b, a[0], a.b.cast(a.positive(1), a.b.type(a[0]).dtype), c::LossReduction::none); }},
     {"nan_to_num",
      [](Arguments& a) {
          NodeId low = *a.b.build(Op::where, {*a.b.build(Op::lt, {a[0], a.number(-1.0)}), a.number(NAN), a[0]});
          NodeId both = *a.b.build(Op::where, {*a.b.build(Op::gt, {a[0], a.number(1.0)}), a.number(INFINITY), low});
          return c::nan_to_num(a.b, both, 0.0, std::nullopt, std::nullopt);
      }},
-    {"tril", [](Arguments& a) { return c::triangle(a.b, a.matrix(0, {8, 8}), 1, true); }},
+    {"tril",
+     [](Arguments& a) {
+         return c::triangle(a.b, a.matrix(0, {8, 8}), 1, true);
+     }},
     {"softmax", over_rows(Op::softmax, 0.0, false)},
     {"log_softmax", over_rows(Op::log_softmax, 0.0, false)},
-    {"layer_norm", [](Arguments& a) { return a.b.build(Op::layer_norm, {a.matrix(0, {6, 11}), a.row(1, 11), a.row(2, 11)}, {.ints = {1}, .number = 1e-5}); }},
-    {"rms_norm", [](Arguments& a) { return a.b.build(Op::rms_norm, {a.matrix(0, {6, 11}), a.row(1, 11)}, {.ints = {1}, .number = 1e-5}); }},
+    {"layer_norm",
+     [](Arguments& a) {
+         return a.b.build(Op::layer_norm, {a.matrix(0, {6, 11}), a.row(1, 11), a.row(2, 11)}, {.ints = {1}, .number = 1e-5});
+     }},
+    {"rms_norm",
+     [](Arguments& a) {
+         return a.b.build(Op::rms_norm, {a.matrix(0, {6, 11}), a.row(1, 11)}, {.ints = {1}, .number = 1e-5});
+     }},
     {"gelu", [](Arguments& a) { return a.b.build(Op::gelu, {a[0]}, {.ints = {0}}); }},
     {"gelu_tanh", [](Arguments& a) { return a.b.build(Op::gelu, {a[0]}, {.ints = {1}}); }},
     {"silu", [](Arguments& a) { return a.b.build(Op::silu, {a[0]}); }},
-    {"softplus", [](Arguments& a) { return a.b.build(Op::softplus, {*a.b.build(Op::mul, {a[0], a.number(10.0)})}, {.number = 20}); }},
+    {"softplus",
+     [](Arguments& a) {
+         return a.b.build(Op::softplus, {*a.b.build(Op::mul, {a[0], a.number(10.0)})}, {.number = 20});
+     }},
     {"mean", over_rows(Op::mean)},
     {"var", over_rows(Op::var, 1.0)},
-    {"std", [](Arguments& a) { return c::standard_deviation(a.b, a.matrix(0, {6, 11}), {0}, false, 0.0); }},
+    {"std",
+     [](Arguments& a) {
+         return c::standard_deviation(a.b, a.matrix(0, {6, 11}), {0}, false, 0.0);
+     }},
     {"sum", over_rows(Op::sum)},
     {"logsumexp", over_rows(Op::logsumexp)},
     {"argmax", over_rows(Op::argmax)},
@@ -127,8 +143,31 @@ const std::map<std::string, Call> calls = {
 
 /// How far a call's result may be from eager's, in units of the last place of its dtype.
 double tolerance(const std::string& call, DType dtype) {
-    static const std::set<std::string> loose = {"exp",  "log",        "tanh", "pow",  "logsigmoid", "mish",    "glu",       "bce",  "softmax", "log_softmax", "layer_norm",
-                                                "gelu", "rms_norm",   "silu", "elu",  "softplus",   "mean",    "var",       "std",  "sum",     "logsumexp",   "gelu_tanh", "cross_entropy_none", "cross_entropy_mean", "cross_entropy_sum"};
+    static const std::set<std::string> loose = {"exp",
+                                                "log",
+                                                "tanh",
+                                                "pow",
+                                                "logsigmoid",
+                                                "mish",
+                                                "glu",
+                                                "bce",
+                                                "softmax",
+                                                "log_softmax",
+                                                "layer_norm",
+                                                "gelu",
+                                                "rms_norm",
+                                                "silu",
+                                                "elu",
+                                                "softplus",
+                                                "mean",
+                                                "var",
+                                                "std",
+                                                "sum",
+                                                "logsumexp",
+                                                "gelu_tanh",
+                                                "cross_entropy_none",
+                                                "cross_entropy_mean",
+                                                "cross_entropy_sum"};
     if (call == "sqrt") return 1;
     if (!loose.contains(call)) return 0;
     return dtype == DType::f32 || dtype == DType::f64 ? 16 : 1;
@@ -142,7 +181,8 @@ double unit(DType dtype, double at) {
 
 /// Sums that cancel are compared at the size of what was summed, which is about one here.
 double scale_of(const std::string& call, double at) {
-    static const std::set<std::string> cancels = {"sum", "mean", "layer_norm", "log_softmax", "gelu", "gelu_tanh", "bce", "cross_entropy_none", "cross_entropy_mean", "cross_entropy_sum"};
+    static const std::set<std::string> cancels = {"sum",       "mean", "layer_norm",         "log_softmax",        "gelu",
+                                                  "gelu_tanh", "bce",  "cross_entropy_none", "cross_entropy_mean", "cross_entropy_sum"};
     return cancels.contains(call) ? std::max(1.0, std::fabs(at)) : at;
 }
 
@@ -197,7 +237,9 @@ struct Walk {
         for (int64_t i = 0; i < got.numel(); ++i) {
             scalar::Value g = got.at(i), e = expected.at(i);
             if (alike(call, g, e)) continue;
-            if (!different++) first = "element " + std::to_string(i) + " is " + std::to_string(is_float(g.dtype) ? g.number : g.integer) + ", expected " + std::to_string(is_float(e.dtype) ? e.number : e.integer);
+            if (!different++)
+                first = "element " + std::to_string(i) + " is " + std::to_string(is_float(g.dtype) ? g.number : g.integer) + ", expected " +
+                        std::to_string(is_float(e.dtype) ? e.number : e.integer);
         }
         checked += static_cast<int>(got.numel());
         if (different) fail(where, std::to_string(different) + " of " + std::to_string(got.numel()) + " differ; " + first);

@@ -26,7 +26,8 @@ TEST(Evaluate, RoundsAfterEveryOp) {
     EXPECT_EQ(of(ScalarOp::add, {f(DType::bf16, 256.0), f(DType::bf16, 1.0)}).number, 256.0);
     EXPECT_EQ(of(ScalarOp::add, {f(DType::f16, 2048.0), f(DType::f16, 1.0)}).number, 2048.0);
     EXPECT_EQ(of(ScalarOp::mul, {f(DType::f16, 300.0), f(DType::f16, 300.0)}).number, INFINITY);
-    EXPECT_EQ(of(ScalarOp::fma, {f(DType::f32, 1 + 0x1p-23), f(DType::f32, 1 + 0x1p-23), f(DType::f32, -1 - 0x1p-22)}).number, 0x1p-46) << "rounded once";
+    EXPECT_EQ(of(ScalarOp::fma, {f(DType::f32, 1 + 0x1p-23), f(DType::f32, 1 + 0x1p-23), f(DType::f32, -1 - 0x1p-22)}).number, 0x1p-46)
+        << "rounded once";
 }
 
 TEST(Evaluate, ZerosAndNaN) {
@@ -54,7 +55,8 @@ TEST(Evaluate, IntegersWrapAndTrap) {
     EXPECT_EQ(of(ScalarOp::pow, {n(DType::i8, 3), n(DType::i8, 5)}).integer, static_cast<int8_t>(243));
     EXPECT_EQ(of(ScalarOp::shift_left, {n(DType::i32, 1), n(DType::i32, 32)}).integer, 0);
     EXPECT_EQ(of(ScalarOp::shift_right, {n(DType::i32, -8), n(DType::i32, -1)}).integer, -1);
-    Value zero[] = {n(DType::i32, 1), n(DType::i32, 0)}, smallest[] = {n(DType::i8, -128), n(DType::i8, -1)}, negative[] = {n(DType::i64, 2), n(DType::i64, -1)};
+    Value zero[] = {n(DType::i32, 1), n(DType::i32, 0)}, smallest[] = {n(DType::i8, -128), n(DType::i8, -1)},
+          negative[] = {n(DType::i64, 2), n(DType::i64, -1)};
     EXPECT_FALSE(apply(ScalarOp::floor_div, DType::i32, zero));
     EXPECT_FALSE(apply(ScalarOp::remainder, DType::i8, smallest));
     EXPECT_FALSE(apply(ScalarOp::pow, DType::i64, negative));

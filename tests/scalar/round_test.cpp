@@ -26,13 +26,15 @@ TEST(Round, EveryBfloatIsItself) {
 
 TEST(Round, MidpointsGoToEven) {
     for (int bits = 0; bits < 0x7bff; ++bits) {
-        double low = half_to_float(static_cast<uint16_t>(bits)), high = half_to_float(static_cast<uint16_t>(bits + 1)), middle = (low + high) / 2;
+        double low = half_to_float(static_cast<uint16_t>(bits)), high = half_to_float(static_cast<uint16_t>(bits + 1)),
+               middle = (low + high) / 2;
         ASSERT_EQ(round_to(DType::f16, middle), bits % 2 ? high : low);
         ASSERT_EQ(round_to(DType::f16, std::nextafter(middle, 0.0)), low);
         ASSERT_EQ(round_to(DType::f16, std::nextafter(middle, 1e9)), high);
     }
     for (int bits = 0; bits < 0x7f7f; ++bits) {
-        double low = bfloat_to_float(static_cast<uint16_t>(bits)), high = bfloat_to_float(static_cast<uint16_t>(bits + 1)), middle = (low + high) / 2;
+        double low = bfloat_to_float(static_cast<uint16_t>(bits)), high = bfloat_to_float(static_cast<uint16_t>(bits + 1)),
+               middle = (low + high) / 2;
         ASSERT_EQ(round_to(DType::bf16, middle), bits % 2 ? high : low);
         ASSERT_EQ(float_to_bfloat(static_cast<float>(middle)), bits % 2 ? bits + 1 : bits);
     }

@@ -29,6 +29,7 @@ TEST(ScalarExpr, DTypesFollowAndPrint) {
     expr.results = {expr.cast(DType::i64, picked)};
     EXPECT_EQ(expr[less].dtype, DType::b8);
     EXPECT_EQ(expr[picked].dtype, DType::f32);
-    EXPECT_EQ(to_text(expr), "%0: f32 = load 1\n%1: f32 = constant 0.5\n%2: b8 = lt %0 %1\n%3: f32 = select %2 %0 %1\n%4: i64 = cast %3\nreturn %4\n");
+    EXPECT_EQ(to_text(expr),
+              "%0: f32 = load 1\n%1: f32 = constant 0.5\n%2: b8 = lt %0 %1\n%3: f32 = select %2 %0 %1\n%4: i64 = cast %3\nreturn %4\n");
     EXPECT_THROW(expr.apply(ScalarOp::cast, x), InternalError);
 }

@@ -1,8 +1,8 @@
 // The simplifier on random expressions: the value of every result is kept bit for bit on special values, traps stay, a second
 // run changes nothing; and the rules that must not exist do not.
-#include "compiler/scalar/simplify.h"
 #include "compiler/scalar/evaluate.h"
 #include "compiler/scalar/round.h"
+#include "compiler/scalar/simplify.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
@@ -12,7 +12,8 @@ using namespace dyno::scalar;
 
 namespace {
 
-const DType dtypes[] = {DType::b8, DType::u8, DType::i8, DType::i32, DType::i64, DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64};
+const DType dtypes[] = {DType::b8,  DType::u8,  DType::i8,   DType::i32, DType::i64,
+                        DType::u64, DType::f16, DType::bf16, DType::f32, DType::f64};
 
 struct Generator {
     std::mt19937 random;
@@ -36,12 +37,31 @@ struct Generator {
     static bool has_meaning(ScalarOp op, DType dtype) {
         bool floats = is_float(dtype), truth = dtype == DType::b8;
         switch (op) {
-        case ScalarOp::bitwise_not: case ScalarOp::bitwise_and: case ScalarOp::bitwise_or: case ScalarOp::bitwise_xor: return !floats;
-        case ScalarOp::shift_left: case ScalarOp::shift_right: return !floats && !truth;
-        case ScalarOp::neg: case ScalarOp::sub: case ScalarOp::floor_div: case ScalarOp::remainder: case ScalarOp::fmod: case ScalarOp::fma: return !truth;
-        case ScalarOp::sqrt: case ScalarOp::rsqrt: case ScalarOp::reciprocal: case ScalarOp::div: case ScalarOp::copysign: return floats;
-        case ScalarOp::pow: return !truth;
-        default: break;
+        case ScalarOp::bitwise_not:
+        case ScalarOp::bitwise_and:
+        case ScalarOp::bitwise_or:
+        case ScalarOp::bitwise_xor:
+            return !floats;
+        case ScalarOp::shift_left:
+        case ScalarOp::shift_right:
+            return !floats && !truth;
+        case ScalarOp::neg:
+        case ScalarOp::sub:
+        case ScalarOp::floor_div:
+        case ScalarOp::remainder:
+        case ScalarOp::fmod:
+        case ScalarOp::fma:
+            return !truth;
+        case ScalarOp::sqrt:
+        case ScalarOp::rsqrt:
+        case ScalarOp::reciprocal:
+        case ScalarOp::div:
+        case ScalarOp::copysign:
+            return floats;
+        case ScalarOp::pow:
+            return !truth;
+        default:
+            break;
         }
         if (op >= ScalarOp::exp && op <= ScalarOp::sigmoid) return floats;
         if (op == ScalarOp::atan2 || op == ScalarOp::hypot) return floats;
@@ -57,8 +77,10 @@ struct Generator {
             Value constant = value(dtype);
             expr.append({ScalarOp::constant, dtype, {no_value, no_value, no_value}, 0, constant.number, constant.integer});
             expr.constant_integer(DType::b8, below(2));
-            if (is_float(dtype)) expr.constant(dtype, below(2) ? 1.0 : -0.0);
-            else expr.constant_integer(dtype, below(2));
+            if (is_float(dtype))
+                expr.constant(dtype, below(2) ? 1.0 : -0.0);
+            else
+                expr.constant_integer(dtype, below(2));
         }
         for (int i = 0; i < 14; ++i) step(expr);
         // All values, or few, so that some instructions are needed for their trap alone.
@@ -129,7 +151,8 @@ TEST(Simplify, AppliesItsRules) {
     EXPECT_EQ(size_after([](E& e, ValueId x) { return e.apply(ScalarOp::neg, e.apply(ScalarOp::neg, x)); }), 1u);
     EXPECT_EQ(size_after([](E& e, ValueId x) { return e.cast(DType::f32, e.cast(DType::f64, x)); }), 1u);
     EXPECT_EQ(size_after([](E& e, ValueId x) { return e.apply(ScalarOp::add, e.apply(ScalarOp::exp, x), e.apply(ScalarOp::exp, x)); }), 3u);
-    EXPECT_EQ(size_after([](E& e, ValueId) { return e.apply(ScalarOp::add, e.constant(DType::f32, 1.0), e.constant(DType::f32, 2.0)); }), 1u);
+    EXPECT_EQ(size_after([](E& e, ValueId) { return e.apply(ScalarOp::add, e.constant(DType::f32, 1.0), e.constant(DType::f32, 2.0)); }),
+              1u);
 }
 
 TEST(Simplify, LeavesWhatWouldChangeABit) {
@@ -140,6 +163,14 @@ TEST(Simplify, LeavesWhatWouldChangeABit) {
     EXPECT_EQ(size_after([](E& e, ValueId x) { return e.cast(DType::f32, e.cast(DType::bf16, x)); }), 3u) << "bf16 rounds";
     EXPECT_EQ(size_after([](E& e, ValueId x) { return e.cast(DType::f64, e.cast(DType::f32, x)); }, DType::f64), 3u) << "f32 rounds";
     EXPECT_EQ(size_after([](E& e, ValueId x) { return e.cast(DType::i64, e.cast(DType::f64, x)); }, DType::i64), 3u) << "f64 holds 53 bits";
-    EXPECT_EQ(size_after([](E& e, ValueId) { return e.apply(ScalarOp::exp, e.constant(DType::f32, 1.0)); }), 2u) << "the host's exp is not ours";
-    EXPECT_EQ(size_after([](E& e, ValueId x) { e.apply(ScalarOp::floor_div, x, x); return x; }, DType::i32), 2u) << "a trap is kept";
+    EXPECT_EQ(size_after([](E& e, ValueId) { return e.apply(ScalarOp::exp, e.constant(DType::f32, 1.0)); }), 2u)
+        << "the host's exp is not ours";
+    EXPECT_EQ(size_after(
+                  [](E& e, ValueId x) {
+                      e.apply(ScalarOp::floor_div, x, x);
+                      return x;
+                  },
+                  DType::i32),
+              2u)
+        << "a trap is kept";
 }
