@@ -1,6 +1,6 @@
 // Tensors as plain words: what torch.Tensor and Parameter objects say, read at offsets that the probe proved (torch_door.h),
 // or by torch's public calls where it refused. No torch header, no torch library.
-// All functions need the GIL. None changes a reference count that the caller could see; none but the public path runs Python.
+// All functions need the GIL. None changes a reference count that the caller could see; none runs Python but the public path and, once, the first CUDA tensor.
 #pragma once
 #include <Python.h>
 #include <cstdint>
