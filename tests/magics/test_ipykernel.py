@@ -7,14 +7,15 @@ import pytest
 
 jupyter_client = pytest.importorskip("jupyter_client")
 pytest.importorskip("ipykernel")
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def kernel():
     from jupyter_client.manager import start_new_kernel
 
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    import dyno
+
+    path = os.pathsep.join([str(pathlib.Path(dyno.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
     manager, client = start_new_kernel(kernel_name="python3", env={**os.environ, "PYTHONPATH": path})
 
     def run(code):
@@ -73,3 +74,68 @@ def test_completion_offers_commands_and_values(kernel):
     for line, expected in (("%dyno gra", "graph"), ("%dyno graph f --stage ", "fused")):
         reply = kernel.client.complete(line, len(line), reply=True, timeout=60)
         assert expected in reply["content"]["matches"]
+
+
+# ---- with the extension: what the compiler really did
+
+
+@pytest.fixture(scope="module")
+def compiling(kernel):
+    from dyno import _backend
+
+    if _backend.reason is not None:
+        pytest.skip(_backend.reason)
+    pytest.importorskip("torch")
+    assert (
+        kernel("import torch\nx = torch.randn(1000)\ndef chain(a, b):\n    y = a + b\n    z = y.relu()\n    w = z * 2\n    return w")[0]
+        == "ok"
+    )
+    return kernel
+
+
+def report_of(messages):
+    (content,) = [content for kind, content in messages if kind == "display_data"]
+    return next(value for name, value in content["data"].items() if name.startswith("application/vnd.dyno.")), content["data"]["text/plain"]
+
+
+def test_a_function_not_called_says_so_and_a_call_compiles_it(compiling):
+    assert report_of(compiling("%dyno guards chain")[1])[1].startswith("chain has not been called yet.")
+    report, text = report_of(compiling("%dyno explain chain(x, x)")[1])
+    assert report["function"]["state"] == "compiled" and "compiled, 1 kernel, 0 breaks" in text
+    assert [row.get("status") for row in report["lines"]][1:4] == ["fused"] * 3
+    assert [row["text"].strip() for row in report["lines"]][1] == "y = a + b" and "In [" in text
+
+
+def test_the_graph_has_one_kernel_and_a_picture_or_a_sentence(compiling):
+    status, messages = compiling("%dyno graph chain")
+    report, text = report_of(messages)
+    assert status == "ok" and len(report["entries"][0]["kernels"]) == 1
+    assert "picture: Graph of chain" in text or "No picture: Graphviz" in text
+    assert compiling("%dyno graph chain --kernel 9")[0] == "error"
+
+
+def test_a_bench_replays(compiling):
+    report, text = report_of(compiling("%dyno bench chain(x, x) --min-time 0.05")[1])
+    assert report["hits"] > 0 and report["interpreted_because"] is None
+    assert {row["name"]: row["agreement"] and row["agreement"]["verdict"] for row in report["contestants"]} == {
+        "interpreted": None,
+        "compiled": "equal",
+    }
+
+
+def test_a_break_has_a_line_and_a_reason(compiling):
+    compiling("def talks(a):\n    b = a * 2\n    print('seen')\n    return b.exp() + 1\nq = talks(x); q = talks(x)")
+    report, text = report_of(compiling("%dyno why talks")[1])
+    assert "line 3" in text and "print" in text
+
+
+def test_a_loop_in_a_cell_is_explained(compiling):
+    report, text = report_of(compiling("%%dyno explain\nt = torch.zeros(100)\nfor i in range(100):\n    t = t * 0.5 + 1\nt.sum()")[1])
+    assert text.startswith("this cell (In [") and [row["line"] for row in report["lines"]] == [1, 2, 3, 4, 5]
+    assert report["lines"][3]["status"] == "fused"
+
+
+def test_status_and_reset(compiling):
+    report, text = report_of(compiling("%dyno")[1])
+    assert report["state"] == "on" and report["totals"]["captures"] >= 1 and "chain" in text
+    assert compiling("%dyno reset chain")[0] == "ok"
