@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Callable, Iterable, Sequence
 
 import facts
@@ -15,6 +16,7 @@ import moved
 import ops
 from backends import Backend, Wrap
 
+Context = Callable[[], AbstractContextManager[Any]]
 STEADY_CALL = 4  # the fifth of the first signature
 
 
@@ -43,21 +45,23 @@ class Case:
     sequence: Sequence[Any]  # the calls in order, as `inputs` knows them
     modules: tuple[Any, ...] = ()  # modules whose `np` a moved run replaces
 
-    def run(
-        self, wrap: Wrap = lambda fn: fn, names: dict[str, Any] | None = None, convert: Callable[[Any], Any] = lambda value: value
-    ) -> list[facts.Seen]:
+    def run(self, wrap: Wrap = lambda fn: fn) -> list[facts.Seen]:
         """All calls of one wrapped function."""
-        fresh = self.start(names or {})
-        return self.calls(fresh, wrap(fresh.fn), convert)
+        fresh = self.start({})
+        return self.calls(fresh, wrap(fresh.fn))
 
-    def calls(self, fresh: Fresh, wrapped: Callable[..., Any], convert: Callable[[Any], Any]) -> list[facts.Seen]:
+    def calls(
+        self, fresh: Fresh, wrapped: Callable[..., Any], convert: Callable[[Any], Any] = lambda value: value, around: Context = nullcontext
+    ) -> list[facts.Seen]:
+        """Calls `wrapped`, with converted arguments and within a context of their own."""
         seen = []
         for number in self.sequence:
             args, kwargs = fresh.inputs(number)
             args, kwargs = tuple(convert(a) for a in args), {k: convert(v) for k, v in kwargs.items()}
             fresh.before()
             captured = facts.captured_by(fresh.fn) if fresh.captured is None else fresh.captured
-            call = facts.observe(wrapped, args, kwargs, captured, fresh.files)
+            with around():
+                call = facts.observe(wrapped, args, kwargs, captured, fresh.files)
             call.facts += fresh.after()
             seen.append(call)
         return seen
@@ -66,8 +70,9 @@ class Case:
         """The plain program with last bits moved; without moving arrays where those change its structure."""
 
         def run(convert: Callable[[Any], Any]) -> list[facts.Seen]:
-            with moved.shaken(seed, self.modules) as names:
-                return self.run(names=names, convert=convert)
+            moving = moved.Moving(seed, self.modules)
+            fresh = self.start(moving.names)
+            return self.calls(fresh, fresh.fn, convert, moving)
 
         plain = [call.named() for call in self.run()]
         first = judge.attempt(lambda: run(moved.moving_arrays))
@@ -79,8 +84,7 @@ class Case:
         """The plain program on wider inputs; its own random parameters are drawn narrow first, so that they are the same."""
         fresh = self.start({})
         fresh.widen()
-        with moved.wide():
-            return self.calls(fresh, fresh.fn, moved.widened)
+        return self.calls(fresh, fresh.fn, moved.widened, moved.wide)
 
 
 def judge_case(case: Case, backend: Backend, ignored: frozenset[str] = frozenset()) -> judge.Verdict:

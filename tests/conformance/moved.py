@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -160,20 +160,29 @@ def is_exact(fn: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> bool:
     return False
 
 
-@contextlib.contextmanager
-def shaken(seed: int, modules: tuple[Any, ...] = ()) -> Iterator[dict[str, Any]]:
-    """Within it torch's and the given modules' NumPy operations move; yields the names to load generated programs with."""
-    moving = MovedNumPy(seed)
-    MovedArray.rng = moving.rng
-    kept = [(module, module.np) for module in modules if hasattr(module, "np")]
-    try:
-        for module, _ in kept:
-            module.np = moving
-        with Shaken(seed):
-            yield {"np": moving}
-    finally:
-        for module, plain in kept:
-            module.np = plain
+class Moving:
+    """One moved run: the names to load generated programs with, and the context in which torch's and NumPy's operations move.
+
+    Only calls are made within the context: a function and its arguments are the plain run's own.
+    """
+
+    def __init__(self, seed: int, modules: Sequence[Any] = ()) -> None:
+        self.modules = [module for module in modules if hasattr(module, "np")]
+        self.numpy, self.torch = MovedNumPy(seed), Shaken(seed)
+        self.names = {"np": self.numpy}
+
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[None]:
+        MovedArray.rng = self.numpy.rng
+        kept = [module.np for module in self.modules]
+        try:
+            for module in self.modules:
+                module.np = self.numpy
+            with self.torch:
+                yield
+        finally:
+            for module, plain in zip(self.modules, kept):
+                module.np = plain
 
 
 def moving_arrays(value: Any) -> Any:

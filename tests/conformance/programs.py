@@ -105,7 +105,8 @@ def case_of(source: str) -> Case:
     """A program as a case: its calls, and its globals as further facts."""
 
     def start(names: dict[str, Any]) -> Fresh:
-        fn, inputs = load_program(source, names)
+        fn, _ = load_program(source, names)
+        _, inputs = load_program(source)  # in names of their own, which no moved run replaces
         space = fn.__globals__
 
         def after() -> list[facts.Fact]:
