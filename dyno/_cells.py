@@ -1,12 +1,14 @@
 """Runs the cells of an IPython shell through the core.
 
-Input: a running shell. Output: the same shell whose synchronous cell code is entered by ``core.run_cell(code, globals, key)``.
-Everything else stays as IPython has it: display hook, tracebacks, exit handling, top-level await. It must not compile anything
+Input: a running shell. Output: the same shell whose synchronous cell code is entered by ``core.run_cell(code, globals, key)``, the
+statements before the last expression as one code object, so that they can be compiled together. Everything else stays as IPython has it: display hook, tracebacks, exit handling, top-level await. It must not compile anything
 and must not add a Python frame between IPython's machinery and the cell.
 """
 
+import ast
 import bdb
 import hashlib
+import inspect
 import sys
 import types
 import warnings
@@ -68,31 +70,78 @@ def note(result, error):
         result.error_in_exec = error
 
 
-def replacement(shell):
-    """A ``run_code`` for this shell. Top-level await and unusual namespaces stay with IPython's own."""
-    own = type(shell).run_code
-    # IPython leaves its own frames out of tracebacks, and tells them by their file; this frame stands in for one of them.
-    stand_in = enter.__code__.replace(co_filename=own.__code__.co_filename, co_firstlineno=own.__code__.co_firstlineno, co_name="run_code")
-    entering = types.FunctionType(stand_in, globals(), "run_code")
+def parts_of(nodes, name, interactivity, compiler, flags):
+    """The cell's body as one code object and its last expression as another, or ``None`` where that would change what the cell does."""
+    if interactivity == "last_expr":
+        interactivity = "last" if isinstance(nodes[-1], ast.Expr) else "none"
+    if interactivity not in ("last", "none") or not hasattr(compiler, "extra_flags"):
+        return None
+    body, last = (nodes[:-1], nodes[-1:]) if interactivity == "last" else (nodes, [])
+    if any(changes_meaning(node) for node in body):
+        return None
+    try:
+        with compiler.extra_flags(flags):
+            parts = [compiler(ast.Module(body, []), name, "exec")] if body else []
+            parts += [compiler(ast.Interactive(last), name, "single")] if last else []
+    except Exception:
+        return None  # IPython runs the statements before the wrong one, then shows the error
+    return None if any(code.co_flags & inspect.CO_COROUTINE for code in parts) else parts
+
+
+def changes_meaning(node):
+    """Statements that act differently alone and in a module: imports from the future, and strings, which become ``__doc__``."""
+    future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
+    return future or isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+async def run_parts(shell, parts, result):
+    """Runs a cell's code objects until one raises; returns whether one did."""
+    for code in parts:
+        if await shell.run_code(code, result):
+            return True
+    return False
+
+
+def in_place_of(function, own, name):
+    """``function`` as a stand-in for IPython's ``own``: IPython leaves its own frames out of tracebacks and tells them by their file."""
+    facts = {"co_filename": own.__code__.co_filename, "co_firstlineno": own.__code__.co_firstlineno, "co_name": name}
+    return types.FunctionType(function.__code__.replace(**facts), globals(), name)
+
+
+def replacements(shell):
+    """``run_code`` and ``run_ast_nodes`` for this shell. Top-level await and unusual namespaces stay with IPython's own.
+
+    Neither is a coroutine function itself: a frame of its own would show in the depth of the stack.
+    """
+    own_code, own_nodes = type(shell).run_code, type(shell).run_ast_nodes
+    enter_here, run_here = in_place_of(enter, own_code, "run_code"), in_place_of(run_parts, own_nodes, "run_ast_nodes")
 
     def run_code(code, result=None, *, async_=False):
-        # Not a coroutine function itself: a frame of its own would show in the depth of the stack.
         if async_ or shell.user_ns is not shell.user_global_ns:
-            return own(shell, code, result, async_=async_)
-        return entering(shell, code, result)
+            return own_code(shell, code, result, async_=async_)
+        return enter_here(shell, code, result)
 
-    run_code.made_by_dyno = True
-    return run_code
+    def run_ast_nodes(nodelist, cell_name, interactivity="last_expr", compiler=compile, result=None):
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0
+        parts = parts_of(nodelist, cell_name, interactivity, compiler, flags) if nodelist else None
+        if parts is None:
+            return own_nodes(shell, nodelist, cell_name, interactivity, compiler, result)
+        return run_here(shell, parts, result)
+
+    return {"run_code": run_code, "run_ast_nodes": run_ast_nodes}
 
 
 def attach(shell):
-    """Replaces this shell's ``run_code``; a second call does nothing. A shell that enters cells through the core itself keeps its own."""
-    if getattr(type(shell), "enters_through_dyno", False) or "run_code" in vars(shell):
+    """Replaces this shell's two methods; a second call does nothing. A shell that enters cells through the core itself keeps its own."""
+    if getattr(type(shell), "enters_through_dyno", False) or {"run_code", "run_ast_nodes"} & vars(shell).keys():
         return
-    shell.run_code = replacement(shell)
+    for name, method in replacements(shell).items():
+        method.made_by_dyno = True
+        setattr(shell, name, method)
 
 
 def detach(shell):
-    """Gives the shell its own ``run_code`` back."""
-    if getattr(vars(shell).get("run_code"), "made_by_dyno", False):
-        del shell.run_code
+    """Gives the shell its own methods back."""
+    for name in ("run_code", "run_ast_nodes"):
+        if getattr(vars(shell).get(name), "made_by_dyno", False):
+            delattr(shell, name)

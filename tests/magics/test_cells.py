@@ -4,7 +4,7 @@ import pytest
 
 from dyno import _cells
 
-DEEP = "n = 0\nframe = sys._getframe()\nwhile frame: n += 1; frame = frame.f_back"
+DEEP = "import sys, traceback\nn = len(list(traceback.walk_stack(sys._getframe())))"
 CELLS = {
     "value": "x = 3\nx * 2",
     "print": "print('a')\nprint('b')\n7",
@@ -20,6 +20,14 @@ CELLS = {
     "caller": "import sys\ncode = sys._getframe(1).f_code\ncode.co_name, code.co_filename",
     "depth after await": f"import asyncio, sys\nawait asyncio.sleep(0)\n{DEEP}\nn",
     "await in depth": f"import asyncio, sys\n{DEEP}\nn + (await asyncio.sleep(0, 0))",
+    "error between": "first = 1\n1 / 0\nsecond = 2\nsecond",
+    "syntax found late": "x = 1\nprint(x)\nreturn 5",
+    "global after use": "x = 1\nglobal x\nx",
+    "future": "x = 1\nfrom __future__ import annotations\ny = 2\ny",
+    "strings": "'a doc'\nx = 1\n'another'\nprint(__doc__)\nx",
+    "annotation": "v: int = 3\nprint(__annotations__)",
+    "decorated": "def twice(f):\n    return lambda: f() * 2\n@twice\ndef g():\n    return 4\ng()",
+    "interactive loop": "for i in range(2):\n    i\ni",
     "hook": "import sys\nsys.excepthook.__name__",
     "warning": "import warnings\nwarnings.warn('w', stacklevel=1)",
     "loop": "total = 0\nfor i in range(10):\n    total += i\ntotal",
@@ -76,7 +84,18 @@ def test_detach_gives_the_shell_back(core):
     entered = len(core.cells)
     _cells.detach(shell.ip)
     shell.run("2")
-    assert entered == len(core.cells) == 1 and "run_code" not in vars(shell.ip)
+    assert entered == len(core.cells) == 1 and "run_ast_nodes" not in vars(shell.ip) and "run_code" not in vars(shell.ip)
+    type(shell.ip).clear_instance()
+
+
+def test_statements_before_the_last_expression_are_one_code_object(core):
+    shell = plain_shell()
+    _cells.attach(shell.ip)
+    shell.run("x = 1\ny = x + 1\nz = y * 2\nz")
+    assert len(core.cells) == 2
+    shell.run("x = 1\ny = x + 1")
+    assert len(core.cells) == 3
+    _cells.detach(shell.ip)
     type(shell.ip).clear_instance()
 
 
