@@ -22,7 +22,7 @@ def kinds(module):
     found = {}
     for path, layer in module.named_modules():
         code = python_code(layer)
-        if path and code is not None:
+        if path and code is not None and code.co_name != "_forward_unimplemented":
             found.setdefault((code, type(layer).__name__), (layer, []))[1].append(path)
     return [(code, name, layer, paths) for (code, name), (layer, paths) in found.items()]
 
