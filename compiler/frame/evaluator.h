@@ -105,7 +105,8 @@ class Recorder {
     virtual void failed(Activation& a, const bytecode::Instruction& i) = 0;
     /// A Python frame nobody announced (finaliser, __eq__ in a dict look-up, callback) starts. The segment ends before the
     /// instruction at `at` of the top activation: the running one, or the next one if only old values were being dropped.
-    virtual void stranger(PyCodeObject* code) = 0;
+    /// True: the frame is known to belong to the running instruction (a library's own Python); it runs natively and the recording goes on.
+    virtual bool stranger(PyCodeObject* code) = 0;
 };
 
 /// What the driver answers at a point (after a break's instruction, at the start of a loop's body, after a call in whose

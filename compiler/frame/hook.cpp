@@ -55,11 +55,14 @@ bool takes(const Rebuild* rebuild, const Session& s, InterpreterFrame* f, PyCode
 }
 
 /// A frame nobody announced ends the segment of the recording in whose instruction it starts.
-void announce_stranger(Session& s, PyCodeObject* code) {
+/// True: the recorder expected it, and it runs natively.
+bool announce_stranger(Session& s, PyCodeObject* code) {
     const python::KeepError keep; // generator.throw() arrives with its exception set
     Recorder* recorder = s.top->recorder;
-    call_recorder(s, *recorder, [&](Recorder& r) { r.stranger(code); });
-    detach(recorder);
+    bool expected = false;
+    call_recorder(s, *recorder, [&](Recorder& r) { expected = r.stranger(code); });
+    if (!expected) detach(recorder);
+    return expected;
 }
 
 struct Depth {
@@ -77,7 +80,7 @@ PyObject* hook(PyThreadState* ts, InterpreterFrame* f, int throwflag) {
         return rebuild_frame(ts, f, *s.rebuild);
     }
     const bool announced = takes(s.token, s, ts, f, code);
-    if (recording() && !announced && !only_makes_generator(f, code)) announce_stranger(s, code);
+    if (recording() && !announced && !only_makes_generator(f, code) && announce_stranger(s, code)) return native(ts, f, throwflag);
     if (throwflag || observed(ts) || locally_observed(code)) return native(ts, f, throwflag);
     const Depth depth(s.depth);
     if (too_deep(s, ts)) return run_unhooked(ts, f);

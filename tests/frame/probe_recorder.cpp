@@ -1,6 +1,8 @@
 // See probe_recorder.h.
 #include "probe_recorder.h"
 
+#include "compiler/python/versions.h"
+
 #include <algorithm>
 
 namespace dyno::frame::probe {
@@ -131,12 +133,13 @@ void ProbeRecorder::failed(Activation& a, const Instruction& i) {
     stopped_ = true;
 }
 
-void ProbeRecorder::stranger(PyCodeObject* code) {
+bool ProbeRecorder::stranger(PyCodeObject* code) {
     counts_.ended = std::string("a frame of ") + PyUnicode_AsUTF8(code->co_qualname);
     counts_.strangers++;
     stopped_ = true;
     calls_.clear();
     PyRun_SimpleString("pass"); // a callback may run Python of its own: not a stranger
+    return false;
 }
 
 // ---- inlining
@@ -230,7 +233,9 @@ bool ProbeRecorder::redirect_special(Activation& a, const Instruction& i, Redire
     switch (i.op) {
     case Op::load_attr:
     case Op::load_method: {
-        PyObject* found = _PyType_Lookup(Py_TYPE(sp[-1]), PyTuple_GET_ITEM(a.code->co_names, i.arg));
+        PyObject* name = PyTuple_GET_ITEM(a.code->co_names, i.arg);
+        PyObject* found = _PyType_Lookup(Py_TYPE(sp[-1]), name);
+        if (!found && !PyType_Check(sp[-1]) && !python::instance_attribute(sp[-1], name)) return go(method(sp[-1], "__getattr__"), {sp[-1], name}, Redirect::identity);
         if (!found || Py_TYPE(found) != &PyProperty_Type) return false;
         const auto getter = Owned<>::steal(PyObject_GetAttrString(found, "fget"));
         return PyFunction_Check(getter.get()) && go(getter.get(), {sp[-1]}, Redirect::identity);
