@@ -70,6 +70,7 @@ class VectorEmitter {
     llvm::Value* erf(llvm::Value* x);
     llvm::Value* sigmoid(llvm::Value* x);
     llvm::Value* sin_or_cos(llvm::Value* x, bool cosine);
+    llvm::Value* by_way_of_f64(scalar::ScalarOp op, llvm::Value* x);
     llvm::Value* pow(llvm::Value* x, llvm::Value* y);
     llvm::Value* horner(llvm::Value* x, llvm::ArrayRef<double> coefficients); // highest power first
     llvm::Value* power_of_two(llvm::Value* n, llvm::Type* floats);            // 2^n, n integers in the normal range

@@ -252,7 +252,45 @@ Value* VectorEmitter::pow(Value* x, Value* y) {
     return guarded(*this, b.CreateOr(b.CreateOr(x_special, y_special), far), result, [&] { return call_libm("pow", {x, y}); });
 }
 
+/// f32 functions that are simple combinations of exp, log, sin and cos, which f64 has digits enough for. Null: not one of them.
+Value* VectorEmitter::by_way_of_f64(ScalarOp op, Value* x) {
+    Value* bits = b.CreateBitCast(x, integer_like(x->getType()));
+    const float largest = std::numeric_limits<float>::max();
+    Value* special = nullptr;
+    switch (op) {
+    case ScalarOp::exp2: special = magnitude_above(*this, x, 125.0); break;
+    case ScalarOp::expm1: case ScalarOp::sinh: case ScalarOp::cosh: special = magnitude_above(*this, x, 86.0); break;
+    case ScalarOp::tan: special = magnitude_above(*this, x, 0x1p20); break;
+    case ScalarOp::log2: case ScalarOp::log10: special = b.CreateICmpUGE(b.CreateSub(bits, i(bits, bits_of(x, 0x1p-126))), i(bits, bits_of(x, INFINITY) - bits_of(x, 0x1p-126))); break;
+    case ScalarOp::log1p: special = b.CreateOr(b.CreateICmpUGE(bits, i(bits, bits_of(x, -1.0))), magnitude_above(*this, x, largest)); break;
+    default: return nullptr;
+    }
+    Value* w = b.CreateFPExt(b.CreateSelect(special, f(x, 0.5), x), with_element(x->getType(), b.getDoubleTy()));
+    Value *one = f(w, 1), *half = f(w, 0.5), *y = nullptr;
+    const auto if_tiny = [&](double limit, Value* small, Value* large) { return b.CreateSelect(magnitude_above(*this, w, limit), large, small); };
+    switch (op) {
+    case ScalarOp::exp2: y = exp_core(b.CreateFMul(w, f(w, 0.69314718055994530942))); break;
+    case ScalarOp::expm1: y = if_tiny(1e-5, fma(b.CreateFMul(w, w), half, w), b.CreateFSub(exp_core(w), one)); break;
+    case ScalarOp::log2: y = b.CreateFMul(log(w), f(w, 1.44269504088896340736)); break;
+    case ScalarOp::log10: y = b.CreateFMul(log(w), f(w, 0.43429448190325182765)); break;
+    case ScalarOp::log1p: y = if_tiny(1e-7, fma(b.CreateFMul(w, w), f(w, -0.5), w), log(b.CreateFAdd(w, one))); break;
+    case ScalarOp::tan: y = b.CreateFDiv(sin_or_cos(w, false), sin_or_cos(w, true)); break;
+    default: {
+        Value* e = exp_core(w);
+        Value* inverse = b.CreateFDiv(one, e);
+        if (op == ScalarOp::cosh) y = b.CreateFMul(b.CreateFAdd(e, inverse), half);
+        else y = if_tiny(1e-3, fma(b.CreateFMul(w, b.CreateFMul(w, w)), f(w, 1.0 / 6), w), b.CreateFMul(b.CreateFSub(e, inverse), half));
+    }
+    }
+    y = b.CreateFPTrunc(y, x->getType());
+    if (op == ScalarOp::expm1 || op == ScalarOp::log1p || op == ScalarOp::sinh) // -0 stays, and so do numbers too small to change
+        y = b.CreateSelect(magnitude_above(*this, x, 0x1p-60), y, x);
+    return guarded(*this, special, y, [&] { return call_libm(std::string(scalar::info(op).name).c_str(), {x}); });
+}
+
 Value* VectorEmitter::math(ScalarOp op, llvm::ArrayRef<Value*> a) {
+    if (!is_f64(a[0]))
+        if (Value* v = by_way_of_f64(op, a[0])) return v;
     switch (op) {
     case ScalarOp::exp: return exp(a[0]);
     case ScalarOp::log: return log(a[0]);

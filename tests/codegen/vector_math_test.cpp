@@ -72,6 +72,7 @@ const std::vector<Case> cases = {
     {ScalarOp::sigmoid, [](long double x) { return 1 / (1 + expl(-x)); }, -80, 80, 2.5}, {ScalarOp::log1p, [](long double x) { return log1pl(x); }, -0.9, 1e6, 1.0},
     {ScalarOp::expm1, [](long double x) { return expm1l(x); }, -20, 80, 1.0},  {ScalarOp::exp2, [](long double x) { return exp2l(x); }, -120, 120, 1.0},
     {ScalarOp::log2, [](long double x) { return log2l(x); }, 1e-30, 1e30, 1.5}, {ScalarOp::log10, [](long double x) { return log10l(x); }, 1e-30, 1e30, 2.0},
+    {ScalarOp::sinh, [](long double x) { return sinhl(x); }, -80, 80, 1.6},  {ScalarOp::cosh, [](long double x) { return coshl(x); }, -80, 80, 1.6},
     {ScalarOp::tan, [](long double x) { return tanl(x); }, -1000, 1000, 1.5},  {ScalarOp::atan, [](long double x) { return atanl(x); }, -100, 100, 1.5},
 };
 
