@@ -240,10 +240,14 @@ def ambient() -> list[Fact]:
 
 
 def counted(arguments: Iterable[Any], captured: Iterable[Any]) -> list[Any]:
-    """The objects whose references are counted: no numbers, strings and the like, which are shared by everybody."""
+    """The objects whose references are counted: no numbers, strings, library functions and the like, which are shared by everybody."""
     found: list[Any] = []
     for value in (*arguments, *captured):
-        if not isinstance(value, (*PLAIN, float, complex, types.ModuleType)) and not any(value is other for other in found):
+        shared = isinstance(value, (*PLAIN, float, complex, types.ModuleType)) or (type(value) is tuple and not value)
+        library = isinstance(value, types.BuiltinFunctionType) and (
+            value.__self__ is None or isinstance(value.__self__, (type, types.ModuleType))
+        )
+        if not shared and not library and not any(value is other for other in found):
             found.append(value)
     return found
 

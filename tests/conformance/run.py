@@ -56,7 +56,7 @@ def options(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--mode", choices=MODES, default="plain", help="a debug mode of dyno")
     p.add_argument("--out", help="JSON lines file")
     p.add_argument("--resume", action="store_true", help="leave out what --out already has")
-    p.add_argument("--jobs", type=int, default=1)
+    p.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="worker processes")
     p.add_argument("--timeout", type=float, default=180, help="seconds for one case")
     p.add_argument("--start-timeout", type=float, default=180, help="seconds for a worker to start")
     p.add_argument("--recycle", type=int, default=200, help="cases a worker runs before it is replaced")

@@ -52,7 +52,7 @@ OWN_PROCESS = ("cpython", "crash", "hang")  # they change or end the process
 def run_apart(tmp_path: pathlib.Path, suite: str, backend: str, options: str) -> tuple[list[dict], str]:
     """The records and the last line of a run as a user makes it."""
     out = tmp_path / "out.jsonl"
-    command = [sys.executable, str(RUN), "--suite", suite, "--backend", backend, "--out", str(out), *options.split()]
+    command = [sys.executable, str(RUN), "--suite", suite, "--backend", backend, "--jobs", "1", "--out", str(out), *options.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     return [json.loads(line) for line in out.read_text().splitlines()], done.stdout.strip().splitlines()[-1]
 

@@ -43,6 +43,8 @@ def test_everything_observed_is_equal(tmp_path: pathlib.Path, suite: str, mode: 
         mode,
         "--shrink-seconds",
         "0",
+        "--jobs",
+        "1",
         "--timeout",
         "90",
         "--out",
