@@ -23,10 +23,11 @@ def run(request):
 def page(report, options):
     """Lines, breaks with hints, recompiles; with ``verbose`` also the guards and the fusion's refusals."""
     stop = facts.early(report, "explain")
-    if stop is not None and not report.get("lines"):
+    if stop is not None and (report["function"]["state"] == "not_called" or not report.get("lines")):
         return stop
     breaks = facts.broken_lines(report)
-    blocks = [*facts.redefinition(report), Chips(chips(report)), line_table(report, breaks)]
+    because = (Say(stop.title),) if stop is not None else ()
+    blocks = [*facts.redefinition(report), Chips(chips(report)), *because, line_table(report, breaks)]
     if breaks:
         blocks.append(break_table(breaks))
     if report["function"].get("note"):

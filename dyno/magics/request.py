@@ -47,7 +47,21 @@ def describe(request, kind, page):
         with failure_headed(request.command, request.shell):
             call_compiled(target)
         report = ask(kind, target.function, options, request.shell, target.name)
+    remember(request.shell, target, report)
     return Result(report, page(report, options))
+
+
+def remember(shell, target, report):
+    """Marks a function as redefined if another one of this name was seen compiled. The shell holds what was seen, by name."""
+    if shell is None:
+        return
+    seen = vars(shell).setdefault("compiled_for_dyno", {})
+    function = report["function"]
+    here = function.get("file"), function.get("first_line")
+    if report.get("entries"):
+        seen[target.name] = here
+    elif function["state"] == "not_called" and seen.get(target.name, here) != here:
+        function["redefined"] = True
 
 
 def call_compiled(target):

@@ -92,6 +92,19 @@ def test_redefinition_is_said(ready, core):
     assert ready.plain("%dyno explain h") == "h was redefined in In [12]; showing the new one (not called yet)"
 
 
+def test_redefinition_is_seen_by_name(ready, core):
+    import fake_core
+
+    assert ready.plain("%dyno explain f").startswith("f (In [4], line 1): compiled")
+    core.by_name["f"] = {
+        **fake_core.load("not_called"),
+        "function": {"name": "f", "state": "not_called", "file": "x", "cell": 9, "first_line": 1},
+    }
+    assert ready.plain("%dyno guards f") == "f was redefined in In [9]; showing the new one (not called yet)"
+    core.by_name["h"] = fake_core.load("not_called")
+    assert "redefined" not in ready.plain("%dyno explain h")
+
+
 def test_first_finding_is_the_first_line_of_why(ready):
     assert ready.plain("%dyno graph g").splitlines()[0] == ready.plain("%dyno why g").splitlines()[0]
 
