@@ -251,7 +251,7 @@ class Pacer final : public frame::Recorder {
     bool enter(Activation&, const frame::CallToken&) override { return false; }
     frame::ShadowId leave(Activation&, PyObject*, frame::ShadowId) override { return 0; }
     void failed(Activation&, const bytecode::Instruction&) override {}
-    void stranger(PyCodeObject*) override {}
+    bool stranger(PyCodeObject*) override { return false; }
 
   private:
     int unit_;
@@ -338,11 +338,19 @@ bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f) {
 }
 
 // ------------------------------------------------------------------------------------------------ a frame arrives
+/// What every way out of enter() does, the error of the frame kept aside.
+PyObject* left(PyObject* result) {
+    const python::KeepError keep;
+    harvest_finished();
+    if (state().recordings.empty() && !frame::top_activation()) state().pacers.clear();
+    return result;
+}
+
 PyObject* continue_at_exit(PyThreadState* ts, frame::InterpreterFrame* f, Attempt attempt) {
     auto inner = std::move(attempt.outcome.state);
     frame::write_frame(f, std::move(inner->frames[0]));
     frame::FrameState* rest = inner->frames.size() > 1 ? inner.release() : nullptr;
-    return frame::evaluate(ts, f, nullptr, attempt.exit == capture::Exit::breaks, rest);
+    return left(frame::evaluate(ts, f, nullptr, attempt.exit == capture::Exit::breaks, rest));
 }
 
 PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
@@ -378,11 +386,9 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
         result = frame::evaluate(ts, f, &pacer);
     } else {
         facts_of(code).interpreted_calls++;
-        return decoded->has_loops() && !facts_of(code).cold ? frame::evaluate(ts, f, nullptr) : frame::hand_back(ts, f);
+        return decoded->has_loops() && !facts_of(code).cold ? left(frame::evaluate(ts, f, nullptr)) : frame::hand_back(ts, f);
     }
-    const python::KeepError keep;
-    harvest_finished();
-    return result;
+    return left(result);
 }
 
 AtPoint at_point(Activation& a, frame::FrameState*& inner) {

@@ -69,10 +69,14 @@ const NamedRow* find_row(int raw) {
 
 Op intrinsic_1(uint32_t which) {
     switch (which) {
-    case 1: return Op::print_expr;
-    case 5: return Op::positive;
-    case 6: return Op::list_to_tuple;
-    default: return Op::unknown;
+    case 1:
+        return Op::print_expr;
+    case 5:
+        return Op::positive;
+    case 6:
+        return Op::list_to_tuple;
+    default:
+        return Op::unknown;
     }
 }
 
@@ -146,8 +150,10 @@ bool jumps_back_in_loop(const Instruction& i) {
     case Op::jump_false:
     case Op::jump_true:
     case Op::jump_none:
-    case Op::jump_not_none: return true;
-    default: return false; // `jump` backwards is the wait of a yield from, not a loop of the program
+    case Op::jump_not_none:
+        return true;
+    default:
+        return false; // `jump` backwards is the wait of a yield from, not a loop of the program
     }
 }
 
@@ -164,8 +170,10 @@ std::vector<Loop> find_loops(const std::vector<Instruction>& instructions) {
         const bool counted = first.op == Op::for_iter;
         const Loop loop{target, counted ? test + first.size : target, u + i.size, counted};
         auto same = std::find_if(loops.begin(), loops.end(), [&](const Loop& l) { return l.header == target; });
-        if (same == loops.end()) loops.push_back(loop);
-        else same->end = std::max(same->end, loop.end);
+        if (same == loops.end())
+            loops.push_back(loop);
+        else
+            same->end = std::max(same->end, loop.end);
     }
     std::sort(loops.begin(), loops.end(), [](const Loop& a, const Loop& b) { return a.header < b.header; });
     return loops;
@@ -221,11 +229,20 @@ Instruction canonical(int raw, uint32_t arg, int next) {
     i.op = row->row.op;
     i.size = static_cast<uint8_t>(1 + caches_of(row->row));
     switch (row->row.arg) {
-    case Arg::plain: break;
-    case Arg::forward: i.arg = static_cast<uint32_t>(next) + arg; break;
-    case Arg::backward: i.arg = static_cast<uint32_t>(next) - arg; break;
-    case Arg::for_iter: i.arg = static_cast<uint32_t>(next + after_loop) + arg; break;
-    case Arg::compare: i.arg = compare_arg(arg); break;
+    case Arg::plain:
+        break;
+    case Arg::forward:
+        i.arg = static_cast<uint32_t>(next) + arg;
+        break;
+    case Arg::backward:
+        i.arg = static_cast<uint32_t>(next) - arg;
+        break;
+    case Arg::for_iter:
+        i.arg = static_cast<uint32_t>(next + after_loop) + arg;
+        break;
+    case Arg::compare:
+        i.arg = compare_arg(arg);
+        break;
     case Arg::attribute:
         if (python == 311) break;
         if (arg & 1) i.op = Op::load_method;
@@ -234,8 +251,11 @@ Instruction canonical(int raw, uint32_t arg, int next) {
     case Arg::end_for:
         if (python >= 313) i.op = Op::pop_top;
         break;
-    case Arg::intrinsic_1: i.op = intrinsic_1(arg); break;
-    case Arg::intrinsic_2: break;
+    case Arg::intrinsic_1:
+        i.op = intrinsic_1(arg);
+        break;
+    case Arg::intrinsic_2:
+        break;
     }
     return i;
 }
@@ -244,7 +264,8 @@ Code* decode(PyCodeObject* object) {
     PyObject* bytes = PyCode_GetCode(object);
     if (!bytes) return nullptr;
     auto code = std::make_unique<Code>();
-    read_instructions(code->instructions, reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(bytes)), static_cast<int>(PyBytes_GET_SIZE(bytes) / 2));
+    read_instructions(code->instructions, reinterpret_cast<const unsigned char*>(PyBytes_AS_STRING(bytes)),
+                      static_cast<int>(PyBytes_GET_SIZE(bytes) / 2));
     Py_DECREF(bytes);
     code->handlers = read_handlers(object);
     code->loops = find_loops(code->instructions);

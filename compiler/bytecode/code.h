@@ -53,13 +53,13 @@ enum class Op : uint8_t {
     load_build_class,
     load_assertion_error,
     // ---- attributes and items
-    load_attr,   // arg: name; owner -> v
-    load_method, // arg: name; owner -> method, self, or NULL, v (from 3.13: v, NULL)
-    load_super,  // arg: name << 2 | two arguments << 1 | as method; super, class, self -> as load_attr or load_method
-    store_attr,  // arg: name; value, owner ->
-    delete_attr, // arg: name; owner ->
-    subscript,   // container, key -> v
-    slice,       // container, from, to -> v
+    load_attr,        // arg: name; owner -> v
+    load_method,      // arg: name; owner -> method, self, or NULL, v (from 3.13: v, NULL)
+    load_super,       // arg: name << 2 | two arguments << 1 | as method; super, class, self -> as load_attr or load_method
+    store_attr,       // arg: name; value, owner ->
+    delete_attr,      // arg: name; owner ->
+    subscript,        // container, key -> v
+    slice,            // container, from, to -> v
     store_subscript,  // value, container, key ->
     store_slice,      // value, container, from, to ->
     delete_subscript, // container, key ->

@@ -19,17 +19,23 @@ SlotUse slot_use(const Instruction& i) {
     case Op::load_class_deref:
     case Op::load_dict_or_deref:
     case Op::store_deref:
-    case Op::delete_deref: return {{a, -1}, {-1, -1}};
-    case Op::load_two: return {{a >> 4, a & 15}, {-1, -1}};
+    case Op::delete_deref:
+        return {{a, -1}, {-1, -1}};
+    case Op::load_two:
+        return {{a >> 4, a & 15}, {-1, -1}};
     case Op::load_fast_clear:
     case Op::delete_fast:
-    case Op::make_cell: return {{a, -1}, {a, -1}};
-    case Op::store_fast: return {{-1, -1}, {a, -1}};
-    case Op::store_two: return {{-1, -1}, {a >> 4, a & 15}};
+    case Op::make_cell:
+        return {{a, -1}, {a, -1}};
+    case Op::store_fast:
+        return {{-1, -1}, {a, -1}};
+    case Op::store_two:
+        return {{-1, -1}, {a >> 4, a & 15}};
     case Op::store_load:
         // Reads the second after writing the first.
         return {{(a & 15) == a >> 4 ? -1 : a & 15, -1}, {a >> 4, -1}};
-    default: return {};
+    default:
+        return {};
     }
 }
 
@@ -40,8 +46,10 @@ bool falls_through(Op op) {
     case Op::return_value:
     case Op::return_const:
     case Op::raise:
-    case Op::reraise: return false;
-    default: return true;
+    case Op::reraise:
+        return false;
+    default:
+        return true;
     }
 }
 
@@ -56,8 +64,10 @@ int jump_target(const Instruction& i) {
     case Op::jump_none:
     case Op::jump_not_none:
     case Op::jump_false_or_pop:
-    case Op::jump_true_or_pop: return static_cast<int>(i.arg);
-    default: return -1;
+    case Op::jump_true_or_pop:
+        return static_cast<int>(i.arg);
+    default:
+        return -1;
     }
 }
 

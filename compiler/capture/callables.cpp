@@ -200,6 +200,16 @@ Purity purity_of(PyObject* callable, std::string& name) {
         name = std::string("numpy.") + (text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : "?");
         return Purity::pure;
     }
+    if (names().array_function && type == names().array_function) { // a module of NumPy that was loaded later
+        auto text = Owned<>::steal(PyObject_GetAttrString(callable, "__name__"));
+        auto module = Owned<>::steal(PyObject_GetAttrString(callable, "__module__"));
+        PyErr_Clear();
+        if (text && module && PyUnicode_Check(text.get()) && PyUnicode_Check(module.get()) && starts(PyUnicode_AsUTF8(module.get()), "numpy") &&
+            !starts(PyUnicode_AsUTF8(module.get()), "numpy.random")) {
+            name = std::string("numpy.") + PyUnicode_AsUTF8(text.get());
+            return numpy_impure().contains(PyUnicode_AsUTF8(text.get())) ? Purity::effect : Purity::pure;
+        }
+    }
     if (table().leaves.contains(callable)) {
         auto text = Owned<>::steal(PyObject_GetAttrString(callable, "__qualname__"));
         PyErr_Clear();

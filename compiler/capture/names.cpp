@@ -4,6 +4,7 @@
 #include "compiler/python/ref.h"
 #include "compiler/python/tensor.h"
 #include "compiler/python/torch_door.h"
+#include <cstring>
 #include <string>
 #include <unordered_map>
 
@@ -82,6 +83,14 @@ const Names& names() {
     return table;
 }
 
+bool Names::is_library_code(PyCodeObject* code) const {
+    const char* file = PyUnicode_AsUTF8(code->co_filename);
+    if (!file) return PyErr_Clear(), false;
+    for (const char* part : {"/numpy/", "/torch/", "/einops/"})
+        if (std::strstr(file, part) && std::strstr(file, "-packages/")) return true;
+    // What those call of the standard library: contextlib, functools, warnings.
+    return std::strstr(file, "/lib/python") && !std::strstr(file, "-packages/");
+}
 bool Names::is_value_type(PyTypeObject* t) const {
     return t == torch_size || t == torch_device || is_singleton_type(t) || (numpy_dtype && PyType_IsSubtype(t, numpy_dtype));
 }

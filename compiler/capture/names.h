@@ -27,6 +27,8 @@ struct Names {
     PyTypeObject* classmethod_descriptor = nullptr;
     PyTypeObject* getset_descriptor = nullptr;
 
+    /// Code of torch's or NumPy's own files.
+    bool is_library_code(PyCodeObject* code) const;
     /// Immutable, compared by equality: torch.Size, torch.device, numpy.dtype.
     bool is_value_type(PyTypeObject* t) const;
     /// Immutable, one object per value: torch.dtype and the like.

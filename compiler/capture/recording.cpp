@@ -568,7 +568,20 @@ void Recording::add_outputs() {
         visit(f.instance);
     }
     for (const Effect& e : segment_.effects) visit(e.value);
+    // Operands of eager calls become objects too, and an object has eager's layout.
+    for (const graph::Node& n : builder_.graph().nodes)
+        if (n.op == graph::Op::extern_call)
+            for (graph::NodeId use : n.operands) wanted[use.index] = true;
     node_strides_.resize(builder_.size());
+    for (uint32_t k = static_cast<uint32_t>(wanted.size()); k-- > 0;) { // a view that becomes an object is made from an object
+        const graph::Node& n = builder_[{k}];
+        if (wanted[k] && n.twin >= 0 && builder_.graph().externs[static_cast<size_t>(n.twin)].makes_view)
+            for (graph::NodeId use : builder_.graph().externs[static_cast<size_t>(n.twin)].uses) wanted[use.index] = true;
+    }
+    for (uint32_t k = 0; k < wanted.size(); k++) {
+        const graph::Op op = builder_[{k}].op;
+        if (op == graph::Op::input || op == graph::Op::scalar || op == graph::Op::constant) wanted[k] = false;
+    }
     for (uint32_t k = 0; k < wanted.size(); k++)
         if (wanted[k]) builder_.add_output({k}, node_strides_[k]);
 }
@@ -604,10 +617,12 @@ void Recording::end_before(Activation& a, std::string reason, std::string hint) 
 void Recording::failed(Activation& a, const Instruction&) {
     if (!finished_) end_before(a, "the next instruction raised or needs CPython's own words", "");
 }
-void Recording::stranger(PyCodeObject* code) {
-    if (finished_) return;
+bool Recording::stranger(PyCodeObject* code) {
+    if (finished_) return false;
     Activation* top = frame::top_activation();
+    if (pending_ == PendingKind::call && names().is_library_code(code)) return true; // the library's own Python under its call
     if (top && top->recorder == this) end_before(*top, std::string("Python code ran inside an instruction: ") + PyUnicode_AsUTF8(code->co_qualname), "");
+    return false;
 }
 
 } // namespace dyno::capture

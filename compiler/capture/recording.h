@@ -46,7 +46,7 @@ class Recording final : public frame::Recorder {
     bool enter(Activation& callee, const CallToken& token) override;
     ShadowId leave(Activation& a, PyObject* result, ShadowId shadow) override;
     void failed(Activation& a, const Instruction& i) override;
-    void stranger(PyCodeObject* code) override;
+    bool stranger(PyCodeObject* code) override;
     ShadowId cell(Activation& a, int slot, ShadowId content) override;
 
     bool finished() const { return finished_; }
@@ -213,6 +213,8 @@ class Recording final : public frame::Recorder {
     Before in_place_operator(Activation& a, Call c);
     ShadowId finish_in_place(Activation& a, PyObject* result);
     bool whole_and_dense(PyObject* object) const;
+    bool states_a_fact(const Call& c) const;
+    bool shares_storage(PyObject* result) const;
     bool selects_by_mask(ShadowId given, PyObject* key);
     PyObject* key_of(ShadowId given, PyObject* key);
     ShadowId fresh_dict_item(ShadowId id, PyObject* key);

@@ -59,6 +59,7 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
         if (!know_deep(c.args[k], c.values[k])) return stop_refused(a);
         any_tensor |= holds_tensor(c.args[k]);
     }
+    if (states_a_fact(c)) return pend_constant();
     if (c.args.size() == 1 && c.row && c.row->op == graph::Op::where) return stop(a, "the size of the result of where() depends on data", "");
     if (needs_autograd(c.args)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
     std::string name;
@@ -78,6 +79,23 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
     pending_call_ = std::move(c);
     pending_ = PendingKind::call;
     return Before::perform;
+}
+
+/// Methods whose answer the guards of the tensor fix: size, stride, dim.
+bool Recording::states_a_fact(const Call& c) const {
+    if (Py_TYPE(c.callable) != &PyMethodDescr_Type) return false;
+    auto* d = reinterpret_cast<PyMethodDescrObject*>(c.callable);
+    if (d->d_common.d_type != names().tensor_base) return false;
+    static const char* const facts[] = {"size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "is_contiguous", "is_floating_point", "is_complex", "is_signed", "storage_offset",
+                                        "has_names", "is_inference", "is_conj", "is_neg", "is_same_size", "get_device"};
+    for (const char* fact : facts)
+        if (std::strcmp(d->d_method->ml_name, fact) == 0) {
+            for (ShadowId id : c.args)
+                if (shadows_[canonical(id)].kind != Shadow::tensor && shadows_[canonical(id)].kind != Shadow::constant) return false;
+            // The offset into the storage is not among the guarded facts of an input.
+            return std::strcmp(fact, "storage_offset") != 0;
+        }
+    return false;
 }
 
 /// Looks at the value and at what it holds: the arguments of a library call are read by it as a whole.
@@ -211,6 +229,15 @@ ShadowId Recording::finish_call(Activation& a, PyObject* result) {
     return finish_extern(a, result);
 }
 
+/// The result stands on the storage of an operand.
+bool Recording::shares_storage(PyObject* result) const {
+    python::TensorView mine, other;
+    if (!python::read_tensor(result, mine)) return false;
+    for (PyObject* v : pending_call_.values)
+        if (python::is_tensor_class(Py_TYPE(v)) && python::read_tensor(v, other) && other.storage == mine.storage) return true;
+    return false;
+}
+
 ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeId node) {
     std::vector<int64_t> strides;
     const graph::Type t = type_of(result, &strides);
@@ -219,6 +246,11 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
     if (t.dtype != said.dtype || t.dims != said.dims || t.domain != said.domain) return 0;
     if (said.domain == graph::Domain::torch && (t.device != said.device)) return 0;
     bool view = false;
+    if (!scalar_object && t.numel() == 0 && graph_kind(node) == graph::OpKind::movement && builder_[node].op != graph::Op::cat) {
+        // Nothing to overlap with: a view is known by its base.
+        python::ArrayView array;
+        view = python::read_array(result, array) ? array.base != nullptr : shares_storage(result);
+    }
     if (!scalar_object && t.numel() > 0) {
         const Memory mine = memory_of(result);
         for (size_t k = 0; k < pending_call_.values.size(); k++) {

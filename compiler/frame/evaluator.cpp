@@ -4,7 +4,7 @@
 // that leaves it. Rules of the trade (why positions are stored when): design.md §5 and the comments where they bite.
 #include "compiler/frame/operands.h"
 #include "compiler/frame/perform.h"
-#include "compiler/python/ref.h"
+#include "compiler/frame/telling.h"
 
 #include <cstring>
 #include <memory>
@@ -16,46 +16,6 @@ namespace {
 using bytecode::Instruction;
 using bytecode::Op;
 using perform::in_pythons_words;
-
-// ---- the recorder's callbacks
-
-template <class Callback>
-[[gnu::always_inline]] inline void tell(Running& a, Callback callback) {
-    call_recorder(*a.session, *a.recorder, callback);
-}
-
-Recorder::Before ask_before(Running& a, const Instruction& i, Redirect& redirect) {
-    auto answer = Recorder::Before::perform;
-    tell(a, [&](Recorder& r) { answer = r.before(a, i, redirect); });
-    if (answer == Recorder::Before::stop && a.recorder) detach(a.recorder);
-    if (!a.recorder) return Recorder::Before::perform;
-    return answer;
-}
-
-ShadowId tell_after(Running& a, const Instruction& i, PyObject* result, ShadowId callee) {
-    ShadowId shadow = 0;
-    if (a.recorder) tell(a, [&](Recorder& r) { shadow = r.after(a, i, result, callee); });
-    return shadow;
-}
-
-void tell_failed(Running& a, const Instruction& i) {
-    if (!a.recorder) return;
-    tell(a, [&](Recorder& r) { r.failed(a, i); });
-    if (a.recorder) detach(a.recorder);
-}
-
-/// The call that the recorder wants in place of the instruction's own. The result is what `after` makes of the callee's.
-PyObject* redirected_call(Running& a, const Instruction& i, const Redirect& redirect, ShadowId& callee) {
-    Session& s = *a.session;
-    CallToken token{a.thread, redirect.function, a.recorder, &redirect, &a};
-    CallToken* outer = std::exchange(s.token, &token);
-    PyObject* result = PyObject_Vectorcall(redirect.function, redirect.args, redirect.nargs, redirect.kwnames);
-    s.token = outer;
-    // Run natively after all (depth limit, a tracer): what happened in it is not recorded, so the segment ends before it.
-    if (!token.taken) tell_failed(a, i);
-    callee = token.result;
-    return pass_through(redirect.after, result, redirect.made);
-}
 
 // ---- the driver's point
 
@@ -70,16 +30,22 @@ Left ask_driver(Running& a) {
         if (driver().bug) driver().bug(nullptr, bug.what());
     }
     switch (answer) {
-    case AtPoint::go_on: break;
-    case AtPoint::record: return Left::mode;
+    case AtPoint::go_on:
+        break;
+    case AtPoint::record:
+        return Left::mode;
     case AtPoint::moved:
         a.state = inner;
         a.index = 0;
         if (inner) return Left::inner;
         break;
-    case AtPoint::returned: return Left::result;
-    case AtPoint::hand_back: return Left::hand_over;
-    case AtPoint::raised: a.raised = true; break;
+    case AtPoint::returned:
+        return Left::result;
+    case AtPoint::hand_back:
+        return Left::hand_over;
+    case AtPoint::raised:
+        a.raised = true;
+        break;
     }
     a.native_first = a.want_point;
     return Left::on;
@@ -118,14 +84,14 @@ Left run(Running& a) {
     int at = a.at;
     int next = at;
     const Instruction* i = instructions + at;
-    PyObject* v = nullptr;  // the instruction's result, a new reference
-    int pops = 0;           // operands to drop below it
-    ShadowId shadow = 0;    // of a redirected callee, then of the result
+    PyObject* v = nullptr;    // the instruction's result, a new reference
+    int pops = 0;             // operands to drop below it
+    ShadowId shadow = 0;      // of a redirected callee, then of the result
     PyObject* exit = nullptr; // BEFORE_WITH's second value, a new reference
 
     auto name = [&](uint32_t index) DYNO_INLINE { return PyTuple_GET_ITEM(names, index); };
-    auto depth = [&](uint32_t n) DYNO_INLINE -> PyObject*&  { return sp[-static_cast<int>(n)]; };
-    auto shadow_of = [&](PyObject** slot) DYNO_INLINE -> ShadowId&  { return shadows[slot - locals]; };
+    auto depth = [&](uint32_t n) DYNO_INLINE -> PyObject*& { return sp[-static_cast<int>(n)]; };
+    auto shadow_of = [&](PyObject** slot) DYNO_INLINE -> ShadowId& { return shadows[slot - locals]; };
     auto push = [&](PyObject* value, ShadowId id = 0) DYNO_INLINE {
         if constexpr (Recording) shadows[sp - locals] = id;
         *sp++ = value;
@@ -236,6 +202,8 @@ Left run(Running& a) {
                 }
             }
         }
+        // One line a row where an instruction is one: the switch is read as a table.
+        // clang-format off
         switch (i->op) {
         // ------------------------------------------------------------ data movement
         case Op::skip: break;
@@ -616,6 +584,7 @@ Left run(Running& a) {
         case Op::leave_frame:
         case Op::unknown: goto hand_back;
         }
+        // clang-format on
         at = next;
 
     moved: // `at` is the next instruction
@@ -648,19 +617,23 @@ Left run(Running& a) {
     completed: // by the result of a redirected call, or of frames made from data: `v`, a reference
         switch (i->op) {
         case Op::jump_false:
-        case Op::jump_true: Py_DECREF(v); goto decided; // a bool, so still alive
+        case Op::jump_true:
+            Py_DECREF(v);
+            goto decided; // a bool, so still alive
         case Op::jump_false_or_pop:
         case Op::jump_true_or_pop:
             Py_DECREF(v);
             pops = 1; // the operand stays on the stack in both cases
             goto decided;
-        case Op::for_iter: goto iterated;
+        case Op::for_iter:
+            goto iterated;
         case Op::contains:
         case Op::logical_not:
             if (i->op == Op::logical_not || i->arg) Py_SETREF(v, PyBool_FromLong(v != Py_True));
             goto produced;
         case Op::load_method:
-        case Op::load_super: goto loaded;
+        case Op::load_super:
+            goto loaded;
         case Op::with_start:
             if constexpr (Recording) shadow = tell_after(a, *i, v, shadow);
             if (PyObject* manager = sp[-1]; exit) { // not where frames were made from data: `exit` is on the stack already
@@ -675,7 +648,8 @@ Left run(Running& a) {
             goto moved;
         case Op::call:
         case Op::call_kw:
-        case Op::call_ex: goto called;
+        case Op::call_ex:
+            goto called;
         default:
             if (bytecode::stack_use(*i, false).pushes == 0) goto completed_store;
             goto produced;
@@ -715,7 +689,7 @@ Left run(Running& a) {
         drop(1, at);
         goto moved;
 
-    decided: { // a conditional jump on `v`, Py_True or Py_False, borrowed
+    decided : { // a conditional jump on `v`, Py_True or Py_False, borrowed
         const bool when = i->op == Op::jump_true || i->op == Op::jump_none || i->op == Op::jump_true_or_pop;
         const bool taken = (v == Py_True) == when;
         if constexpr (Recording) {
@@ -756,7 +730,7 @@ Left run(Running& a) {
         if (bytecode::python < 313 && !a.decoded->handler_of(at)) return Left::raised;
         if (at >= a.code->_co_firsttraceable || in_generator(f)) perform::add_traceback(ts);
 
-    unwind: {
+    unwind : {
         const bytecode::Handler* handler = a.decoded->handler_of(at);
         if (!handler) {
             show();

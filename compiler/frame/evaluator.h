@@ -31,7 +31,7 @@ struct Activation {
     Recorder* recorder; // null: walking
     ShadowId* shadows;  // one per slot of locals and stack, same index as locals[]; null while walking
     Activation* up;
-    bool want_point;    // walking: ask the driver at the next instruction boundary
+    bool want_point; // walking: ask the driver at the next instruction boundary
     ShadowId& shadow(PyObject** slot) { return shadows[slot - locals]; }
 };
 
@@ -43,11 +43,11 @@ struct Redirect {
         truth,    // PyObject_IsTrue of the result, as a bool; `in` and `not` still turn it round themselves
         nothing,  // a store: the result is dropped
     };
-    PyObject* function = nullptr;          // a plain Python function, borrowed
-    PyObject* const* args = nullptr;       // borrowed; may point into the stack. args[-1] need not be writable
-    const ShadowId* shadows = nullptr;     // of positional then keyword arguments
-    size_t nargs = 0;                      // positional
-    PyObject* kwnames = nullptr;           // borrowed tuple or null
+    PyObject* function = nullptr;      // a plain Python function, borrowed
+    PyObject* const* args = nullptr;   // borrowed; may point into the stack. args[-1] need not be writable
+    const ShadowId* shadows = nullptr; // of positional then keyword arguments
+    size_t nargs = 0;                  // positional
+    PyObject* kwnames = nullptr;       // borrowed tuple or null
     After after = identity;
     PyObject* made = nullptr; // for After::instance: the instance
     // CALL_FUNCTION_EX hands its tuple and dict on unpacked, as args and kwnames.

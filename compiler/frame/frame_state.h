@@ -12,12 +12,12 @@ namespace dyno::frame {
 /// Still on `stack` are: the iterator of FOR_ITER, the operand of JUMP_IF_*_OR_POP, the bound __exit__ of BEFORE_WITH.
 /// The innermost frame's `unit` is the next instruction; where KW_NAMES precedes a call, KW_NAMES.
 struct DetachedFrame {
-    Owned<> function;             // what to call to make the frame; ignored for the outermost, which is live
-    int unit = 0;                 // instruction start, before any EXTENDED_ARG
-    std::vector<Owned<>> locals;  // localsplus
+    Owned<> function;            // what to call to make the frame; ignored for the outermost, which is live
+    int unit = 0;                // instruction start, before any EXTENDED_ARG
+    std::vector<Owned<>> locals; // localsplus
     std::vector<Owned<>> stack;
     Redirect::After after = Redirect::identity;
-    Owned<> instance;             // for Redirect::instance
+    Owned<> instance; // for Redirect::instance
 };
 
 struct FrameState {

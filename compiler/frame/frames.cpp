@@ -108,11 +108,21 @@ PyObject* run_to_end(Running& a) {
         }
         switch (a.recorder ? run_recording(a) : run_walking(a)) {
         case Left::on:
-        case Left::mode: a.shadows = nullptr; continue;
-        case Left::inner: finish_inner(a); continue;
-        case Left::hand_over: hook.need(false); return hand_over(a);
-        case Left::raised: hook.need(false); return leave_raising(a);
-        case Left::result: hook.need(false); return leave_with_result(a);
+        case Left::mode:
+            a.shadows = nullptr;
+            continue;
+        case Left::inner:
+            finish_inner(a);
+            continue;
+        case Left::hand_over:
+            hook.need(false);
+            return hand_over(a);
+        case Left::raised:
+            hook.need(false);
+            return leave_raising(a);
+        case Left::result:
+            hook.need(false);
+            return leave_with_result(a);
         }
     }
 }

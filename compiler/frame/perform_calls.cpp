@@ -46,10 +46,18 @@ PyObject* set_function_attr(const Instruction& i, PyObject** sp) {
     auto* function = reinterpret_cast<PyFunctionObject*>(sp[-1]);
     PyObject* value = Py_NewRef(sp[-2]);
     switch (i.arg) {
-    case 8: function->func_closure = value; break;
-    case 4: function->func_annotations = value; break;
-    case 2: function->func_kwdefaults = value; break;
-    default: function->func_defaults = value; break;
+    case 8:
+        function->func_closure = value;
+        break;
+    case 4:
+        function->func_annotations = value;
+        break;
+    case 2:
+        function->func_kwdefaults = value;
+        break;
+    default:
+        function->func_defaults = value;
+        break;
     }
     return Py_NewRef(sp[-1]);
 }

@@ -126,10 +126,14 @@ PyObject* compare(uint32_t arg, PyObject* a, PyObject* b) {
 
 PyObject* unary(Op op, PyObject* v) {
     switch (op) {
-    case Op::negative: return PyNumber_Negative(v);
-    case Op::positive: return PyNumber_Positive(v);
-    case Op::invert: return PyNumber_Invert(v);
-    default: break;
+    case Op::negative:
+        return PyNumber_Negative(v);
+    case Op::positive:
+        return PyNumber_Positive(v);
+    case Op::invert:
+        return PyNumber_Invert(v);
+    default:
+        break;
     }
     const int truth = PyObject_IsTrue(v);
     return truth < 0 ? nullptr : PyBool_FromLong((truth != 0) == (op == Op::to_bool));
@@ -149,12 +153,18 @@ PyObject* build(const Instruction& i, PyObject** sp) {
     const auto n = static_cast<Py_ssize_t>(i.arg);
     switch (i.op) {
     case Op::build_tuple:
-    case Op::build_list: return build_sequence(i.op, sp - n, n);
-    case Op::build_set: return build_set(sp - n, n);
-    case Op::build_map: return build_map(nullptr, sp - 2 * n, n);
-    case Op::build_const_map: return build_map(sp[-1], sp - 1 - n, n);
-    case Op::build_string: return build_string(sp - n, n);
-    default: return n == 3 ? PySlice_New(sp[-3], sp[-2], sp[-1]) : PySlice_New(sp[-2], sp[-1], nullptr);
+    case Op::build_list:
+        return build_sequence(i.op, sp - n, n);
+    case Op::build_set:
+        return build_set(sp - n, n);
+    case Op::build_map:
+        return build_map(nullptr, sp - 2 * n, n);
+    case Op::build_const_map:
+        return build_map(sp[-1], sp - 1 - n, n);
+    case Op::build_string:
+        return build_string(sp - n, n);
+    default:
+        return n == 3 ? PySlice_New(sp[-3], sp[-2], sp[-1]) : PySlice_New(sp[-2], sp[-1], nullptr);
     }
 }
 
@@ -162,13 +172,20 @@ PyObject* add_to_container(const Instruction& i, PyObject** sp) {
     PyObject* value = sp[-1];
     PyObject* to = sp[-1 - static_cast<int>(i.arg)];
     switch (i.op) {
-    case Op::list_append: return done_if(PyList_Append(to, value));
-    case Op::set_add: return done_if(PySet_Add(to, value));
-    case Op::map_add: return done_if(PyDict_SetItem(sp[-2 - static_cast<int>(i.arg)], sp[-2], value));
-    case Op::list_extend: return extend_list(to, value);
-    case Op::set_update: return done_if(_PySet_Update(to, value));
-    case Op::dict_update: return update_dict(to, value, false);
-    default: return update_dict(to, value, true);
+    case Op::list_append:
+        return done_if(PyList_Append(to, value));
+    case Op::set_add:
+        return done_if(PySet_Add(to, value));
+    case Op::map_add:
+        return done_if(PyDict_SetItem(sp[-2 - static_cast<int>(i.arg)], sp[-2], value));
+    case Op::list_extend:
+        return extend_list(to, value);
+    case Op::set_update:
+        return done_if(_PySet_Update(to, value));
+    case Op::dict_update:
+        return update_dict(to, value, false);
+    default:
+        return update_dict(to, value, true);
     }
 }
 
@@ -177,7 +194,8 @@ PyObject* format(const Instruction& i, PyObject** sp) {
     const uint32_t conversion = i.op == Op::convert ? i.arg : i.op == Op::format_value ? i.arg & 3 : 0;
     PyObject* operand = sp[has_spec ? -2 : -1];
     auto v = Owned<>::borrow(operand);
-    if (conversion) v = Owned<>::steal(conversion == 1 ? PyObject_Str(operand) : conversion == 2 ? PyObject_Repr(operand) : PyObject_ASCII(operand));
+    if (conversion)
+        v = Owned<>::steal(conversion == 1 ? PyObject_Str(operand) : conversion == 2 ? PyObject_Repr(operand) : PyObject_ASCII(operand));
     if (!v || i.op == Op::convert || (PyUnicode_CheckExact(v.get()) && !has_spec)) return v.release();
     return PyObject_Format(v.get(), has_spec ? sp[-1] : nullptr);
 }
@@ -200,7 +218,8 @@ PyObject* unpack(const Instruction& i, PyObject* from) {
     if (!items) return nullptr;
     const Py_ssize_t n = PyList_GET_SIZE(items.get());
     if (n < before + after) {
-        const char* text = open ? "not enough values to unpack (expected at least %zd, got %zd)" : "not enough values to unpack (expected %zd, got %zd)";
+        const char* text =
+            open ? "not enough values to unpack (expected at least %zd, got %zd)" : "not enough values to unpack (expected %zd, got %zd)";
         PyErr_Format(PyExc_ValueError, text, before + after, n);
         return nullptr;
     }

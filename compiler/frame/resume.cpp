@@ -60,14 +60,18 @@ PyObject* pass_through(Redirect::After after, PyObject* result, PyObject* instan
     auto made = Owned<>::steal(instance);
     if (!result) return nullptr;
     switch (after) {
-    case Redirect::identity: return result;
-    case Redirect::nothing: Py_SETREF(result, Py_NewRef(Py_None)); return result;
+    case Redirect::identity:
+        return result;
+    case Redirect::nothing:
+        Py_SETREF(result, Py_NewRef(Py_None));
+        return result;
     case Redirect::truth: {
         const int truth = PyObject_IsTrue(result);
         Py_DECREF(result);
         return truth < 0 ? nullptr : PyBool_FromLong(truth);
     }
-    case Redirect::instance: break;
+    case Redirect::instance:
+        break;
     }
     const bool none = result == Py_None;
     if (!none) PyErr_Format(PyExc_TypeError, "__init__() should return None, not '%.200s'", Py_TYPE(result)->tp_name);

@@ -31,14 +31,14 @@ Session& session();
 /// What evaluate() keeps beside the Activation that others see.
 struct Running : Activation {
     Session* session = nullptr;
-    CallToken* token = nullptr;       // the call that made this frame, null if nobody announced it
-    FrameState* state = nullptr;      // frames inside this one, not made yet
-    size_t index = 0;                 // which of them is this frame
-    PyObject* pending = nullptr;      // the result of a frame inside, to be completed by the instruction at `at`
-    int names_at = -1;                // unit of KW_NAMES while kwnames is set
+    CallToken* token = nullptr;  // the call that made this frame, null if nobody announced it
+    FrameState* state = nullptr; // frames inside this one, not made yet
+    size_t index = 0;            // which of them is this frame
+    PyObject* pending = nullptr; // the result of a frame inside, to be completed by the instruction at `at`
+    int names_at = -1;           // unit of KW_NAMES while kwnames is set
     ShadowId returned = 0;
-    bool native_first = false;        // perform one instruction before the driver is asked
-    bool raised = false;              // an error is set for the instruction at `at`
+    bool native_first = false;          // perform one instruction before the driver is asked
+    bool raised = false;                // an error is set for the instruction at `at`
     const volatile int* poll = nullptr; // CPython's word for "stop at the next check" (up to 3.12)
 };
 

@@ -18,8 +18,8 @@ ShadowId ProbeRecorder::shadow_for(PyObject* value) {
 
 void ProbeRecorder::problem(Activation& a, const Instruction& i, const char* what, int slot) {
     if (!counts_.first_problem.empty()) return;
-    counts_.first_problem = std::string(what) + " in " + PyUnicode_AsUTF8(a.code->co_qualname) + " before unit " + std::to_string(a.at) + " " +
-                            bytecode::name_of(i.raw) + ", slot " + std::to_string(slot) + " of " + std::to_string(a.decoded->locals);
+    counts_.first_problem = std::string(what) + " in " + PyUnicode_AsUTF8(a.code->co_qualname) + " before unit " + std::to_string(a.at) +
+                            " " + bytecode::name_of(i.raw) + ", slot " + std::to_string(slot) + " of " + std::to_string(a.decoded->locals);
 }
 
 void ProbeRecorder::check(Activation& a, const Instruction& i) {
@@ -129,7 +129,8 @@ ShadowId ProbeRecorder::leave(Activation&, PyObject* result, ShadowId shadow) {
 void ProbeRecorder::failed(Activation& a, const Instruction& i) {
     counts_.failed++;
     if (wishes_.checks && !fresh_) check(a, i);
-    counts_.ended = std::string(PyUnicode_AsUTF8(a.code->co_qualname)) + " before unit " + std::to_string(a.at) + " " + bytecode::name_of(i.raw);
+    counts_.ended =
+        std::string(PyUnicode_AsUTF8(a.code->co_qualname)) + " before unit " + std::to_string(a.at) + " " + bytecode::name_of(i.raw);
     stopped_ = true;
 }
 
@@ -144,7 +145,8 @@ bool ProbeRecorder::stranger(PyCodeObject* code) {
 
 // ---- inlining
 
-bool ProbeRecorder::redirect_with(Activation& a, Redirect& redirect, PyObject* function, std::vector<PyObject*> args, Redirect::After after, Owned<> made) {
+bool ProbeRecorder::redirect_with(Activation& a, Redirect& redirect, PyObject* function, std::vector<PyObject*> args, Redirect::After after,
+                                  Owned<> made) {
     const int flags = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_flags;
     if (flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return false;
     calls_.push_back({after, made.share(), {}, std::move(args), Owned<>::borrow(function), {}});
@@ -235,25 +237,35 @@ bool ProbeRecorder::redirect_special(Activation& a, const Instruction& i, Redire
     case Op::load_method: {
         PyObject* name = PyTuple_GET_ITEM(a.code->co_names, i.arg);
         PyObject* found = _PyType_Lookup(Py_TYPE(sp[-1]), name);
-        if (!found && !PyType_Check(sp[-1]) && !python::instance_attribute(sp[-1], name)) return go(method(sp[-1], "__getattr__"), {sp[-1], name}, Redirect::identity);
+        if (!found && !PyType_Check(sp[-1]) && !python::instance_attribute(sp[-1], name))
+            return go(method(sp[-1], "__getattr__"), {sp[-1], name}, Redirect::identity);
         if (!found || Py_TYPE(found) != &PyProperty_Type) return false;
         const auto getter = Owned<>::steal(PyObject_GetAttrString(found, "fget"));
         return PyFunction_Check(getter.get()) && go(getter.get(), {sp[-1]}, Redirect::identity);
     }
-    case Op::store_attr: return go(method(sp[-1], "__setattr__"), {sp[-1], PyTuple_GET_ITEM(a.code->co_names, i.arg), sp[-2]}, Redirect::nothing);
-    case Op::subscript: return go(method(sp[-2], "__getitem__"), {sp[-2], sp[-1]}, Redirect::identity);
-    case Op::store_subscript: return go(method(sp[-2], "__setitem__"), {sp[-2], sp[-1], sp[-3]}, Redirect::nothing);
-    case Op::contains: return go(method(sp[-1], "__contains__"), {sp[-1], sp[-2]}, Redirect::truth);
-    case Op::get_iter: return go(method(sp[-1], "__iter__"), {sp[-1]}, Redirect::identity);
-    case Op::for_iter: return go(method(sp[-1], "__next__"), {sp[-1]}, Redirect::identity);
-    case Op::with_start: return go(method(sp[-1], "__enter__"), {sp[-1]}, Redirect::identity);
+    case Op::store_attr:
+        return go(method(sp[-1], "__setattr__"), {sp[-1], PyTuple_GET_ITEM(a.code->co_names, i.arg), sp[-2]}, Redirect::nothing);
+    case Op::subscript:
+        return go(method(sp[-2], "__getitem__"), {sp[-2], sp[-1]}, Redirect::identity);
+    case Op::store_subscript:
+        return go(method(sp[-2], "__setitem__"), {sp[-2], sp[-1], sp[-3]}, Redirect::nothing);
+    case Op::contains:
+        return go(method(sp[-1], "__contains__"), {sp[-1], sp[-2]}, Redirect::truth);
+    case Op::get_iter:
+        return go(method(sp[-1], "__iter__"), {sp[-1]}, Redirect::identity);
+    case Op::for_iter:
+        return go(method(sp[-1], "__next__"), {sp[-1]}, Redirect::identity);
+    case Op::with_start:
+        return go(method(sp[-1], "__enter__"), {sp[-1]}, Redirect::identity);
     case Op::logical_not:
     case Op::to_bool:
     case Op::jump_false:
     case Op::jump_true:
     case Op::jump_false_or_pop:
-    case Op::jump_true_or_pop: return go(method(sp[-1], "__bool__"), {sp[-1]}, Redirect::truth);
-    default: return false;
+    case Op::jump_true_or_pop:
+        return go(method(sp[-1], "__bool__"), {sp[-1]}, Redirect::truth);
+    default:
+        return false;
     }
 }
 

@@ -20,9 +20,9 @@ struct Counts {
 
 struct Wishes {
     bool inlines = false;
-    bool checks = true;    // false: an empty recorder, for measuring
-    long stop_at = 0;      // before the n-th instruction asked about
-    bool everywhere = false; // stop at every instruction, record again behind it
+    bool checks = true;          // false: an empty recorder, for measuring
+    long stop_at = 0;            // before the n-th instruction asked about
+    bool everywhere = false;     // stop at every instruction, record again behind it
     PyObject* abandon = nullptr; // at the stop: keep the frames as data and call this in place of the instruction
     PyObject* only_in = nullptr; // stop_at counts in this code only
 };
@@ -62,7 +62,8 @@ class ProbeRecorder : public Recorder {
     bool wants_redirect(Activation& a, const bytecode::Instruction& i, Redirect& redirect);
     bool redirect_call(Activation& a, const bytecode::Instruction& i, Redirect& redirect);
     bool redirect_special(Activation& a, const bytecode::Instruction& i, Redirect& redirect);
-    bool redirect_with(Activation& a, Redirect& redirect, PyObject* function, std::vector<PyObject*> args, Redirect::After after, Owned<> made = {});
+    bool redirect_with(Activation& a, Redirect& redirect, PyObject* function, std::vector<PyObject*> args, Redirect::After after,
+                       Owned<> made = {});
     void keep_state(Activation& a);
     DetachedFrame detached(Activation& a, bool innermost, const Call* call);
 
