@@ -572,6 +572,8 @@ void Recording::add_outputs() {
     for (const graph::Node& n : builder_.graph().nodes)
         if (n.op == graph::Op::extern_call)
             for (graph::NodeId use : n.operands) wanted[use.index] = true;
+    for (const Outcome& o : segment_.outcomes) // what an eager call returns is laid out as it likes
+        if (o.node.valid()) wanted[o.node.index] = true;
     node_strides_.resize(builder_.size());
     for (uint32_t k = static_cast<uint32_t>(wanted.size()); k-- > 0;) { // a view that becomes an object is made from an object
         const graph::Node& n = builder_[{k}];

@@ -1,4 +1,5 @@
 // Calls on tensors and arrays: a node where a row lowers the call and the result is what the row said, else an extern.
+#include "compiler/capture/lowerings.h"
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include "compiler/python/array.h"
@@ -60,7 +61,7 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
         any_tensor |= holds_tensor(c.args[k]);
     }
     if (states_a_fact(c)) return pend_constant();
-    if (c.args.size() == 1 && c.row && c.row->op == graph::Op::where) return stop(a, "the size of the result of where() depends on data", "");
+    if (c.args.size() == 1 && c.row && c.row->lower == lower::where) return stop(a, "the size of the result of where() depends on data", "");
     if (needs_autograd(c.args)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
     std::string name;
     Purity purity = c.row ? Purity::pure : purity_of(c.callable, name);

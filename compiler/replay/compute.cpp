@@ -18,8 +18,11 @@ namespace {
 
 constexpr int most_parameters = 32; // of one launch, before the heap is asked
 
+/// True once for each request.
+bool interrupted() { return interrupt_requested.load(std::memory_order_relaxed) && interrupt_requested.exchange(false); }
+
 void poll() {
-    if (interrupt_requested.load(std::memory_order_relaxed)) throw ComputeFailed();
+    if (interrupted()) throw ComputeFailed();
 }
 
 int threads_to_use(bool parallel) {
@@ -82,16 +85,16 @@ void run_kernels_released(RunState& run, const Stretch& stretch) {
         next_scalar += step.scalars.size();
     }
     const int threads = threads_to_use(stretch.parallel);
-    bool interrupted = false;
+    bool stop = false;
     Py_BEGIN_ALLOW_THREADS;
     for (const Launch& launch : launches) {
-        if ((interrupted = interrupt_requested.load(std::memory_order_relaxed))) break;
+        if ((stop = interrupted())) break;
         run.flags |= launch.executable->launch(launch.buffers, launch.scalars, threads);
         run.kernels++;
     }
     Py_END_ALLOW_THREADS;
     run.released = true;
-    if (interrupted) throw ComputeFailed();
+    if (stop) throw ComputeFailed();
 }
 
 /// A size-1 axis may have any stride: no address depends on it. `scale` turns elements into the unit of `strides`.

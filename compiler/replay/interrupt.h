@@ -4,8 +4,8 @@
 
 namespace dyno::replay {
 
-/// While true, every replay that has not begun to commit answers compute_failed. Whoever sets it clears it, once the user's
-/// KeyboardInterrupt is on its way.
+/// Set it to stop the replay that is running: it answers compute_failed before it commits, and takes the request with it. If none is running, the
+/// next one runs natively once, which harms nobody.
 extern std::atomic<bool> interrupt_requested;
 
 } // namespace dyno::replay
