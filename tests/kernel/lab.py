@@ -66,6 +66,7 @@ class Server:
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
             "--LabApp.extension_manager=readonly",
         ]
+        self.settings()
         self.log = open(self.folder / "server.log", "ab")
         self.process = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", *options], env=self.environment, stdout=self.log, stderr=self.log, cwd=str(self.folder)
@@ -84,11 +85,12 @@ class Server:
     def address(self, path=""):
         return f"http://127.0.0.1:{self.port}/lab{path}?reset&token={TOKEN}"
 
-    def theme(self, name):
-        """The theme of pages opened from now on."""
+    def settings(self, theme="JupyterLab Light"):
+        """What pages opened from now on look like: the theme, and no question about news over the cells."""
         folder = self.folder / "settings" / "@jupyterlab" / "apputils-extension"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "themes.jupyterlab-settings").write_text(f'{{"theme": "{name}"}}')
+        (folder / "themes.jupyterlab-settings").write_text(f'{{"theme": "{theme}"}}')
+        (folder / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
 
     def close(self):
         self.process.send_signal(signal.SIGINT)

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -154,28 +153,41 @@ def test_the_chain_and_its_magics(lab, server, request):
     saved = max(server.notebooks.glob("*.ipynb"), key=lambda path: path.stat().st_mtime)
     content = json.loads(saved.read_text())
     assert content["metadata"]["kernelspec"]["name"] == "xdyno"
-    content["metadata"]["changed"] = "elsewhere"  # another digest: the server has no signature of it
-    for cell in content["cells"]:
-        cell.get("metadata", {}).pop("trusted", None)
-    (server.notebooks / "untrusted.ipynb").write_text(json.dumps(content))
+    make_untrusted(content)
+    (server.notebooks / "chain.ipynb").write_text(json.dumps(content))
     folder = request.config.getoption("--pictures")
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
-        server.theme(theme)
-        lab.open("/tree/untrusted.ipynb")
+        server.settings(theme)
+        lab.open("/tree/chain.ipynb")
         lab.notebook.wait_for(timeout=60000)
+        probe = lab.cell(1).locator(".jp-Cell-outputArea b")
+        probe.wait_for(timeout=30000)
+        assert probe.get_attribute("onclick") is None, "the notebook is trusted"
         has_table_and_picture(lab.cell(2).locator(".jp-Cell-outputArea"))
         bench_table(lab.cell(3).locator(".jp-Cell-outputArea"))
         if folder:
             take_pictures(lab, Path(folder), theme.split()[-1].lower())
-    server.theme("JupyterLab Light")
+    server.settings()
+
+
+def make_untrusted(content):
+    """Another digest, which the server has not signed; and an output that shows whether JupyterLab cleans it."""
+    content["metadata"]["changed"] = "elsewhere"
+    for cell in content["cells"]:
+        cell.get("metadata", {}).pop("trusted", None)
+    probe = {"output_type": "display_data", "metadata": {}, "data": {"text/html": ['<b onclick="0">waited</b>'], "text/plain": ["waited"]}}
+    content["cells"][1]["outputs"] = [probe]
 
 
 def take_pictures(lab, folder, theme):
     """The graph and the bench as a reader of the documentation sees them."""
     folder.mkdir(parents=True, exist_ok=True)
+    lab.until("Idle")
+    lab.page.keyboard.press("Control+b")  # the file browser goes
+    lab.page.wait_for_timeout(500)
     for index, name in ((2, "graph"), (3, "bench")):
         cell = lab.cell(index)
         cell.scroll_into_view_if_needed()
-        time.sleep(0.3)
+        lab.page.wait_for_timeout(300)
         cell.screenshot(path=str(folder / f"{name}-{theme}.png"))
     lab.page.screenshot(path=str(folder / f"notebook-{theme}.png"))
