@@ -8,8 +8,8 @@ namespace dyno::frame::probe {
 namespace {
 
 struct Probe {
-    bool evaluates = false;      // walk every frame that arrives
-    bool asks = false;           // at every instruction boundary
+    bool evaluates = false; // walk every frame that arrives
+    bool asks = false;      // at every instruction boundary
     long boundaries = 0, hand_back_at = 0, points = 0, walked = 0, bugs = 0;
     long handed_back[256] = {};
     PyObject* record_in = nullptr; // the code whose first frame is recorded
@@ -19,10 +19,10 @@ struct Probe {
     Counts counts;
     FrameState* state = nullptr; // taken at a stop, waiting for resume()
     FrameState* resuming = nullptr;
-    FrameState* moving = nullptr; // the same, at the first point of a frame that walks already
-    PyObject* abandoned = nullptr;   // the exception that gives a run up
-    PyObject* abandon = nullptr;     // a function that raises it
-    PyObject* point = nullptr;   // a callable asked at every point: returns None, or the new (offset, locals, stack)
+    FrameState* moving = nullptr;  // the same, at the first point of a frame that walks already
+    PyObject* abandoned = nullptr; // the exception that gives a run up
+    PyObject* abandon = nullptr;   // a function that raises it
+    PyObject* point = nullptr;     // a callable asked at every point: returns None, or the new (offset, locals, stack)
     PyObject* result_at_point = nullptr;
     long result_after = 0;
 } probe;
@@ -66,7 +66,8 @@ std::vector<Owned<>> slots_in(PyObject* list) {
 /// Asks the test: None goes on, (offset, locals, stack) is what a replay would have made of the frame.
 AtPoint ask_test(Activation& a) {
     const bool evaluates = std::exchange(probe.evaluates, false); // the test's own frames are not asked about
-    const auto answer = Owned<>::steal(PyObject_CallFunction(probe.point, "OiNN", a.code, 2 * a.at, slots_of(a.locals, a.base).release(), slots_of(a.base, a.sp).release()));
+    const auto answer = Owned<>::steal(PyObject_CallFunction(probe.point, "OiNN", a.code, 2 * a.at, slots_of(a.locals, a.base).release(),
+                                                             slots_of(a.base, a.sp).release()));
     probe.evaluates = evaluates;
     if (!answer) return AtPoint::raised;
     a.want_point = probe.asks;
@@ -146,7 +147,9 @@ PyObject* walk(PyObject*, PyObject* args, PyObject* kwargs) {
     PyObject *f, *a = nullptr, *point = Py_None, *result = nullptr;
     int every = 0;
     long at = 0, after = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O!plOOl", const_cast<char**>(names), &f, &PyTuple_Type, &a, &every, &at, &point, &result, &after)) return nullptr;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O!plOOl", const_cast<char**>(names), &f, &PyTuple_Type, &a, &every, &at, &point,
+                                     &result, &after))
+        return nullptr;
     const auto arguments = a ? Owned<>::borrow(a) : Owned<>::steal(PyTuple_New(0));
     const bool evaluated = std::exchange(probe.evaluates, true);
     probe.asks = every;
@@ -165,15 +168,20 @@ PyObject* walk(PyObject*, PyObject* args, PyObject* kwargs) {
 
 /// record(f, args=(), kwargs=None, *, inline=False, stop_at=0, everywhere=False, take_state=False, checks=True, only_in=None)
 PyObject* record(PyObject*, PyObject* args, PyObject* kwargs) {
-    static const char* const names[] = {"f", "args", "kwargs", "inline", "stop_at", "everywhere", "take_state", "checks", "only_in", "walk_others", nullptr};
+    static const char* const names[] = {"f",          "args",   "kwargs",  "inline",      "stop_at", "everywhere",
+                                        "take_state", "checks", "only_in", "walk_others", nullptr};
     PyObject *f, *a = nullptr, *k = Py_None, *only = Py_None;
     int inlines = 0, everywhere = 0, state = 0, checks = 1, others = 0;
     long stop_at = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!OplpppOp", const_cast<char**>(names), &PyFunction_Type, &f, &PyTuple_Type, &a, &k, &inlines, &stop_at, &everywhere,
-                                     &state, &checks, &only, &others))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O!OplpppOp", const_cast<char**>(names), &PyFunction_Type, &f, &PyTuple_Type, &a, &k,
+                                     &inlines, &stop_at, &everywhere, &state, &checks, &only, &others))
         return nullptr;
     const auto arguments = a ? Owned<>::borrow(a) : Owned<>::steal(PyTuple_New(0));
-    probe.wishes = {.inlines = inlines != 0, .checks = checks != 0, .stop_at = stop_at, .everywhere = everywhere != 0, .abandon = state ? probe.abandon : nullptr,
+    probe.wishes = {.inlines = inlines != 0,
+                    .checks = checks != 0,
+                    .stop_at = stop_at,
+                    .everywhere = everywhere != 0,
+                    .abandon = state ? probe.abandon : nullptr,
                     .only_in = only == Py_None ? nullptr : only};
     probe.counts = Counts{};
     probe.points = 0;
@@ -220,7 +228,8 @@ PyObject* state(PyObject*, PyObject*) {
         const DetachedFrame& d = probe.state->frames[n];
         auto values = [](const std::vector<Owned<>>& from) {
             PyObject* out = PyList_New(static_cast<Py_ssize_t>(from.size()));
-            for (size_t k = 0; k < from.size(); k++) PyList_SET_ITEM(out, static_cast<Py_ssize_t>(k), Py_NewRef(from[k] ? from[k].get() : Py_Ellipsis));
+            for (size_t k = 0; k < from.size(); k++)
+                PyList_SET_ITEM(out, static_cast<Py_ssize_t>(k), Py_NewRef(from[k] ? from[k].get() : Py_Ellipsis));
             return out;
         };
         const auto row = Owned<>::steal(Py_BuildValue("OiNN", d.function.get(), 2 * d.unit, values(d.locals), values(d.stack)));
@@ -255,10 +264,11 @@ PyObject* counts(PyObject*, PyObject*) {
         const auto n = Owned<>::steal(PyLong_FromLong(probe.handed_back[raw]));
         PyDict_SetItemString(back.get(), bytecode::name_of(raw).c_str(), n.get());
     }
-    return Py_BuildValue("{slslslslslslslslslslslslslslsssssN}", "before", c.before, "after", c.after, "redirected", c.redirected, "entered", c.entered, "failed", c.failed,
-                         "strangers", c.strangers, "left", c.left, "records", c.records, "mismatches", c.mismatches, "unknown", c.unknown, "boundaries",
-                         probe.boundaries, "points", probe.points, "walked", probe.walked, "bugs", probe.bugs, "first_problem", c.first_problem.c_str(), "ended", c.ended.c_str(), "handed_back",
-                         back.release());
+    return Py_BuildValue("{slslslslslslslslslslslslslslsssssN}", "before", c.before, "after", c.after, "redirected", c.redirected,
+                         "entered", c.entered, "failed", c.failed, "strangers", c.strangers, "left", c.left, "records", c.records,
+                         "mismatches", c.mismatches, "unknown", c.unknown, "boundaries", probe.boundaries, "points", probe.points, "walked",
+                         probe.walked, "bugs", probe.bugs, "first_problem", c.first_problem.c_str(), "ended", c.ended.c_str(),
+                         "handed_back", back.release());
 }
 
 /// rows(): [(name, number, caches, reason)] of the opcode table.
@@ -291,7 +301,8 @@ PyObject* decode(PyObject*, PyObject* code) {
     for (size_t u = 0; u + 1 < decoded->instructions.size(); u += decoded->instructions[u].size) {
         const bytecode::Instruction& i = decoded->instructions[u];
         const auto key = Owned<>::steal(PyLong_FromSize_t(2 * u));
-        const auto row = Owned<>::steal(Py_BuildValue("iiiiI", static_cast<int>(i.raw), static_cast<int>(i.op), static_cast<int>(i.size), static_cast<int>(i.prefix), i.arg));
+        const auto row = Owned<>::steal(Py_BuildValue("iiiiI", static_cast<int>(i.raw), static_cast<int>(i.op), static_cast<int>(i.size),
+                                                      static_cast<int>(i.prefix), i.arg));
         PyDict_SetItem(instructions.get(), key.get(), row.get());
     }
     auto handlers = Owned<>::steal(PyList_New(0));
@@ -316,18 +327,19 @@ PyObject* live(PyObject*, PyObject* args) {
     return decoded ? PyBool_FromLong(decoded->live(slot, offset / 2)) : nullptr;
 }
 
-PyMethodDef methods[] = {{"walk", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(walk)), METH_VARARGS | METH_KEYWORDS, nullptr},
-                         {"record", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(record)), METH_VARARGS | METH_KEYWORDS, nullptr},
-                         {"resume", resume, METH_O, nullptr},
-                         {"state", state, METH_NOARGS, nullptr},
-                         {"evaluate_all", evaluate_all, METH_VARARGS, nullptr},
-                         {"hook", hook, METH_O, nullptr},
-                         {"counts", counts, METH_NOARGS, nullptr},
-                         {"rows", rows, METH_NOARGS, nullptr},
-                         {"effect", effect, METH_VARARGS, nullptr},
-                         {"decode", decode, METH_O, nullptr},
-                         {"live", live, METH_VARARGS, nullptr},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"walk", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(walk)), METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"record", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(record)), METH_VARARGS | METH_KEYWORDS, nullptr},
+    {"resume", resume, METH_O, nullptr},
+    {"state", state, METH_NOARGS, nullptr},
+    {"evaluate_all", evaluate_all, METH_VARARGS, nullptr},
+    {"hook", hook, METH_O, nullptr},
+    {"counts", counts, METH_NOARGS, nullptr},
+    {"rows", rows, METH_NOARGS, nullptr},
+    {"effect", effect, METH_VARARGS, nullptr},
+    {"decode", decode, METH_O, nullptr},
+    {"live", live, METH_VARARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "frame_probe", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 
 } // namespace
