@@ -235,11 +235,8 @@ def test_interrupts() -> None:
     a = torch.rand(3)
     plan = add_two(a, a).plan()
     probe.interrupt(True)
-    try:
-        assert plan.run([a, a])[0] == "compute_failed"
-    finally:
-        probe.interrupt(False)
-    committed(plan, a, a)
+    assert plan.run([a, a])[0] == "compute_failed"
+    committed(plan, a, a)  # a request stops one replay
 
 
 def test_other_threads_go_on_during_long_kernels() -> None:
