@@ -17,6 +17,9 @@ std::string utf8(PyObject* text) {
     return bytes ? bytes : "?";
 }
 
+/// "relu" of "torch.relu".
+std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+
 /// repr() of immutable built-in values; the kind of thing for others.
 std::string shown(PyObject* value) {
     if (!value) return "nothing";
@@ -115,8 +118,12 @@ std::string item_text(const Segment& segment, const Source& source) {
             return source_text(segment, base.base) + (number ? "[" + name + "]" : "." + name);
         }
     }
-    if (base.kind == Source::instance_dict && source.name && PyUnicode_CheckExact(source.name.get()))
-        return source_text(segment, base.base) + "." + utf8(source.name.get());
+    if (source.name && PyUnicode_CheckExact(source.name.get())) {
+        const std::string name = utf8(source.name.get());
+        if (base.kind == Source::instance_dict || base.kind == Source::module_dict) return source_text(segment, base.base) + "." + name;
+        // Globals and builtins of whatever function go by their bare names.
+        if (base.kind == Source::globals_dict || base.kind == Source::function_globals || base.kind == Source::anchored) return name;
+    }
     return source_text(segment, source.base) + key_text(source.name.get());
 }
 
@@ -167,7 +174,10 @@ std::string guard_text(const Segment& segment, const Guard& guard) {
     auto name = [&] { return source_text(segment, guard.source); };
     auto constant = [&](uint32_t index) { return shown(segment.constants.at(index).get()); };
     switch (guard.kind) {
-    case Guard::is: return name() + " is " + anchor_name(segment, guard.expected);
+    case Guard::is: {
+        const std::string what = name(), object = anchor_name(segment, guard.expected);
+        return last_part(what) == last_part(object) ? what + " is unchanged" : what + " is " + object;
+    }
     case Guard::type: case Guard::numpy_scalar: case Guard::number_type: return "type(" + name() + ") is " + anchor_name(segment, guard.expected);
     case Guard::equal: return name() + " == " + constant(guard.expected);
     case Guard::truth: {

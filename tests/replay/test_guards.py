@@ -279,6 +279,17 @@ def test_words() -> None:
     assert plan.guards() == ["self.fc.scale == 2"] and plan.failure([model]) == ("self.fc.scale == 2", "2", "3")
 
 
+def test_names_of_globals_and_modules() -> None:
+    segment = reads(("globals_dict",), ("dict_item", 0, 0, "torch"), ("module_dict", 1), ("dict_item", 2, 0, "relu"), ("anchored", 0, 0), ("dict_item", 4, 0, "len"))
+    segment.anchor(vars(__import__("builtins")))
+    relu, length = segment.anchor(torch.relu), segment.anchor(len)
+    segment.guard("is", 3, expected=relu)
+    segment.guard("is", 5, expected=length)
+    plan = segment.plan()
+    assert plan.guards() == ["torch.relu is unchanged", "len is unchanged"] and hit(plan, globals={"torch": torch})
+    assert plan.failure([], globals={"torch": np}) is not None
+
+
 def test_ambient_word_in_words() -> None:
     a = torch.rand(3)
     plan = add_two(a, a.clone()).plan()
