@@ -258,6 +258,7 @@ def test_collections_in_flight():
         return len(list(numbers()))
 
     thresholds = gc.get_threshold()
+    gc.freeze()
     gc.set_threshold(5)
     try:
         assert frame_probe.walk(cycles, (40,)) == 40
@@ -266,6 +267,7 @@ def test_collections_in_flight():
         assert frame_probe.record(cycles, (15,), everywhere=True, walk_others=True) == 15
     finally:
         gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 def test_coroutines_run_natively():
