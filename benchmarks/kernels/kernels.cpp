@@ -6,10 +6,10 @@
 #include "compiler/graph/text.h"
 #include "compiler/runtime/executable.h"
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <string>
 #include <thread>
@@ -17,15 +17,20 @@
 
 using namespace dyno;
 
-static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+static double now(clockid_t clock) {
+    timespec t;
+    clock_gettime(clock, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
 
-/// Median seconds of one call.
-static double median(int turns, const std::function<void()>& f) {
+/// Median seconds of one call: of this thread's own time, so that other work on the machine counts less; wall time where
+/// several threads take part.
+static double median(int turns, const std::function<void()>& f, bool wall = false) {
     std::vector<double> t;
     for (int k = 0; k < turns; k++) {
-        const double start = now();
+        const double start = now(wall ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID);
         f();
-        t.push_back(now() - start);
+        t.push_back(now(wall ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID) - start);
     }
     std::sort(t.begin(), t.end());
     return t[t.size() / 2];
@@ -79,9 +84,9 @@ static void relu_chain(int64_t n) {
             std::thread half([&] { plain(a, b, c, size / 2, size); });
             plain(a, b, c, 0, size / 2);
             half.join();
-        });
+        }, threads > 1);
         double mine[2];
-        for (int level : {0, 1}) mine[level] = median(turns, [&] { k.run[level]->launch(buffers, nullptr, threads); });
+        for (int level : {0, 1}) mine[level] = median(turns, [&] { k.run[level]->launch(buffers, nullptr, threads); }, threads > 1);
         std::printf(" %d thr: plain %.1f us, level 0 %.1f, level 2 %.1f us (%.0f %%, %.1f GB/s);", threads, hand * 1e6, mine[0] * 1e6, mine[1] * 1e6, 100 * hand / mine[1], 12e-9 * static_cast<double>(n) / mine[1]);
     }
     std::printf("\n");

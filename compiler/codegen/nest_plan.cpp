@@ -38,15 +38,18 @@ struct Planner {
     void choose_lanes(const Target& target) {
         int64_t widest = 1;
         double cost = 0;
-        bool reduces = false;
+        int reductions = 0;
         for (const Instruction& i : nest.body) {
             const int64_t size = i.dtype == DType::f16 || i.dtype == DType::bf16 ? 4 : size_of(i.dtype);
             widest = std::max(widest, size);
             if (i.kind == Instruction::apply) cost += cost_of(i.op);
-            reduces |= i.kind == Instruction::reduce;
+            reductions += i.kind == Instruction::reduce;
         }
         const int one = static_cast<int>(target.vector_bits / 8 / widest);
-        plan.lanes = std::max(2, std::min(32, one * (cost > 0.35 || reduces || plan.mode == NestPlan::columns ? 2 : 4)));
+        // Registers a value takes: several where the body is short, to keep the units busy; one where it is long, as its own
+        // chains overlap and code is half the size. Columns want whole lines of memory, but sums of them also accumulators.
+        const int registers = cost > 1.3 ? 1 : cost > 0.35 || reductions > (plan.mode == NestPlan::columns ? 1 : 0) ? 2 : 4;
+        plan.lanes = std::max(2, std::min(32, one * registers));
     }
 
     void scopes() {

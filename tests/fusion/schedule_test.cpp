@@ -186,6 +186,34 @@ TEST(Schedule, MeanOfEverythingWithEpilogue) {
     EXPECT_EQ(ran.schedule.nests.size(), 1u);
 }
 
+TEST(Schedule, LargeNestsAreSharedByThreads) {
+    const auto flat = check(R"(
+        %0: f32[301,703] = input {strides=[1,301]}
+        %1: f32[703] = input {strides=[1]}
+        %2: f32[301,703] = expand %1
+        %3: f32[301,703] = add %0 %2
+        output %3 {strides=[703,1]}
+    )");
+    EXPECT_EQ(flat.schedule.nests[0].axes.size(), 2u);
+    check(R"(
+        %0: f32[300,703] = input {strides=[703,1]}
+        %1: f32[1,703] = amax %0 {ints=[0]}
+        %2: f32[300,703] = expand %1
+        %3: f32[300,703] = sub %0 %2
+        output %3 {strides=[703,1]}
+    )");
+    check(R"(
+        %0: f64[300,703] = input {strides=[703,1]}
+        %1: f64[300,1] = sum %0 {ints=[1]}
+        output %1 {strides=[1,1]}
+    )", 1e-15);
+    check(R"(
+        %0: f32[3000,70] = input {strides=[70,1]}
+        %1: f32[1,70] = sum %0 {ints=[0]}
+        output %1 {strides=[70,1]}
+    )", 1e-6);
+}
+
 TEST(Schedule, CatIsWrittenInPlace) {
     const auto ran = check(R"(
         %0: f32[5,3] = input {strides=[3,1]}
