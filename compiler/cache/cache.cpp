@@ -156,7 +156,6 @@ bool note_hit(Entry& entry, float nanoseconds) {
     entry.dropped = true;
     entry.drop_reason = "compiled code took " + std::to_string(static_cast<int>(compiled / 1000)) + " us against " +
                         std::to_string(static_cast<int>(entry.eager_ns / 1000)) + " us interpreted";
-    entry.plan.reset(); // the caller holds its own while the replay runs
     counters().dropped.fetch_add(1, std::memory_order_relaxed);
     return true;
 }

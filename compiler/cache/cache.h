@@ -68,7 +68,7 @@ uint64_t shape_of(PyObject* const* slots, uint32_t locals, uint32_t depth);
 
 Counters& counters();
 /// Registers a hit and its time: moves entry.hits and counters().hits. Returns true when the entry turned out slower than eager (medians
-/// differ by more than 5 % and 2 us over the first 16 hits) and was dropped: counters().dropped moves and the plan is let go.
+/// differ by more than 5 % and 2 us over the first 16 hits) and was dropped: counters().dropped moves; the plan stays for reports.
 /// entry.eager_ns 0 means unknown: then nothing is dropped.
 bool note_hit(Entry& entry, float nanoseconds);
 
