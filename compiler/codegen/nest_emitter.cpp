@@ -212,7 +212,7 @@ std::vector<NestEmitter::Accumulator> NestEmitter::accumulators(VectorEmitter& e
     for (ValueId id = 0; id < nest_.body.size(); id++) {
         const Instruction& i = nest_.body[id];
         if (i.kind != Instruction::reduce || plan_.stage[id] != stage + 1) continue;
-        Accumulator a{id, Reducer(e, i.how, nest_.body[i.operands[0]].dtype), {}, {}};
+        Accumulator a{id, Reducer(e, i.how, nest_.body[i.operands[0]].dtype, plan_.mode == NestPlan::rows), {}, {}};
         const auto make = [&](int lanes) {
             llvm::SmallVector<Value*, 2> places;
             for (Value* v : a.reducer.identity(lanes)) {
@@ -221,7 +221,7 @@ std::vector<NestEmitter::Accumulator> NestEmitter::accumulators(VectorEmitter& e
             }
             return places;
         };
-        if (e.lanes() > 1) a.vector = make(e.lanes());
+        if (e.lanes() > 1) a.vector = make(a.reducer.state_lanes(e.lanes()));
         a.single = make(1);
         result.push_back(std::move(a));
     }

@@ -48,7 +48,9 @@ struct Planner {
         const int one = static_cast<int>(target.vector_bits / 8 / widest);
         // Registers a value takes: several where the body is short, to keep the units busy; one where it is long, as its own
         // chains overlap and code is half the size. Columns want whole lines of memory, but sums of them also accumulators.
-        const int registers = cost > 1.3 ? 1 : cost > 0.35 || reductions > (plan.mode == NestPlan::columns ? 1 : 0) ? 2 : 4;
+        // Sums of f64 in rows join four registers before they are compensated.
+        const bool joined = plan.mode == NestPlan::rows && widest == 8 && reductions == 1;
+        const int registers = cost > 1.3 ? 1 : cost > 0.35 || (reductions > (plan.mode == NestPlan::columns ? 1 : 0) && !joined) ? 2 : 4;
         plan.lanes = std::max(2, std::min(32, one * registers));
     }
 

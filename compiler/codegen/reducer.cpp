@@ -52,22 +52,33 @@ Value* Reducer::best(Value* a, Value* b) const {
     return ir.CreateSelect(is_max ? (sign ? ir.CreateICmpSGT(a, b) : ir.CreateICmpUGT(a, b)) : (sign ? ir.CreateICmpSLT(a, b) : ir.CreateICmpULT(a, b)), a, b);
 }
 
-Reducer::State Reducer::step(const State& state, Value* value, Value* index) const {
-    auto& b = e_.b;
-    if (value->getType()->getScalarType()->isIntegerTy(1)) value = b.CreateZExt(value, e_.with_element(value->getType(), b.getInt8Ty()));
-    if (widened()) value = type_ == DType::f64 ? value : b.CreateFPExt(value, e_.with_element(value->getType(), b.getDoubleTy()));
-    State other{value};
-    if (compensated()) other.push_back(e_.f(value, 0));
-    if (positional()) other.push_back(index);
-    return merge(state, other);
-}
-
 static Reducer::State two_sum(VectorEmitter& e, const Reducer::State& x, const Reducer::State& y) {
     auto& b = e.b;
     Value* total = b.CreateFAdd(x[0], y[0]);
     Value* part = b.CreateFSub(total, x[0]);
     Value* lost = b.CreateFAdd(b.CreateFSub(x[0], b.CreateFSub(total, part)), b.CreateFSub(y[0], part));
-    return {total, b.CreateFAdd(b.CreateFAdd(x[1], y[1]), lost)};
+    return {total, b.CreateFAdd(y.size() > 1 ? b.CreateFAdd(x[1], y[1]) : x[1], lost)};
+}
+
+Value* Reducer::halves_added(Value* v) const {
+    const int n = static_cast<int>(llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements()) / 2;
+    llvm::SmallVector<int> first, second;
+    for (int k = 0; k < n; k++) first.push_back(k), second.push_back(n + k);
+    return e_.b.CreateFAdd(e_.b.CreateShuffleVector(v, first), e_.b.CreateShuffleVector(v, second));
+}
+
+Reducer::State Reducer::step(const State& state, Value* value, Value* index) const {
+    auto& b = e_.b;
+    if (value->getType()->getScalarType()->isIntegerTy(1)) value = b.CreateZExt(value, e_.with_element(value->getType(), b.getInt8Ty()));
+    if (widened()) value = type_ == DType::f64 ? value : b.CreateFPExt(value, e_.with_element(value->getType(), b.getDoubleTy()));
+    if (compensated()) { // four terms are added plainly first: compensation is for long sums
+        const auto lanes = [](Value* v) { return v->getType()->isVectorTy() ? llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements() : 1; };
+        while (lanes(value) > lanes(state[0])) value = halves_added(value);
+        return two_sum(e_, state, {value});
+    }
+    State other{value};
+    if (positional()) other.push_back(index);
+    return merge(state, other);
 }
 
 Reducer::State Reducer::merge(const State& x, const State& y) const {
