@@ -37,7 +37,7 @@ struct State {
     std::unordered_map<PyCodeObject*, Owned<>> watch;
     std::vector<std::unique_ptr<Recording>> recordings; // under way or just ended
     std::vector<std::unique_ptr<frame::Recorder>> pacers; // live as long as the frame that is paced
-    int installed = 0, off = 0, extents = 0;
+    int installed = 0, off = 0, extents = 0; // extents: calls of compiled functions under way
     bool started = false, forked = false;
     bool trace = std::getenv("DYNO_TRACE") != nullptr; // what happens, on stderr: for developers
     void (*post)(void*, const char*) = nullptr;
@@ -106,6 +106,7 @@ void harvest(Recording& r) {
         if (known.status != "break" || n.status == "break") known = n;
     }
     auto segment = r.take();
+    if (s.trace) std::fprintf(stderr, "dyno: recorded %s from %d: %s%s, stopped at %d\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, segment ? "a segment, exit " : "nothing: ", segment ? segment->exit.reason.c_str() : r.why_not().c_str(), r.stopped_at());
     if (!segment) {
         slot.compiling = false;
         if (r.met_data()) facts.why = r.why_not();
@@ -318,6 +319,17 @@ bool is_users(PyCodeObject* code) {
     return std::strstr(file, "dyno/magics") == nullptr && std::strstr(file, "dyno/_") == nullptr && std::strstr(file, "dyno/kernel") == nullptr;
 }
 
+/// Inside a call of dyno.compile's, a library's models too: everything but the libraries that are called as a whole.
+bool is_compilable(PyCodeObject* code) {
+    const char* file = PyUnicode_AsUTF8(code->co_filename);
+    if (!file) return PyErr_Clear(), false;
+    if (std::strncmp(file, "<frozen", 7) == 0) return false;
+    if (std::strstr(file, "/torch/nn/modules/") || std::strstr(file, "/torch/nn/functional")) return true;
+    for (const char* part : {"/lib/python3", "/torch/", "/numpy/", "dyno/magics", "dyno/_", "dyno/kernel"})
+        if (std::strstr(file, part) && !(part[1] == 'l' && std::strstr(file, "-packages/"))) return false;
+    return true;
+}
+
 bool holds_data(PyObject* const* locals, int n) {
     for (int k = 0; k < n; k++)
         if (locals[k] && is_data_object(locals[k], 5)) return true;
@@ -331,7 +343,8 @@ bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f) {
     facts.calls++;
     if (facts.refused) return false;
     if (facts.asked) return true;
-    if (facts.cold || !s.installed || !is_users(code)) return false;
+    if (facts.cold || (s.extents == 0 && (!s.installed || !is_users(code)))) return false;
+    if (s.extents > 0 && !is_compilable(code)) return false;
     if (!python::torch_ready() && !python::numpy_ready()) return false;
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return false;
     return holds_data(f->localsplus, code->co_nlocalsplus) || (PyDict_CheckExact(f->f_globals) && mentions_data(code, f->f_globals, 0));
@@ -357,6 +370,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     PyCodeObject* code = frame::code_object(f);
     if (!is_armed(code, f)) return frame::hand_back(ts, f);
     install_finished();
+    if (state().trace) std::fprintf(stderr, "dyno: enter %s\n", PyUnicode_AsUTF8(code->co_qualname));
     const bytecode::Code* decoded = bytecode::code_of(code);
     if (!decoded) return PyErr_Clear(), frame::hand_back(ts, f);
     const int unit = frame::next_unit(f, code);
@@ -403,6 +417,7 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
     SegmentKey key{code, a.at, shape_of(a.locals, code, depth)};
     cache::Slot* slot = &cache::slot_of(key);
     const replay::Inputs inputs{a.locals, static_cast<uint32_t>(code->co_nlocalsplus + depth), reinterpret_cast<PyObject*>(frame::function_of(a.frame)), a.frame->f_globals, a.frame->f_builtins};
+    if (s.trace) std::fprintf(stderr, "dyno: at point %s unit %d depth %zd: %zu entries, nothing %d until %d, compiling %d, recordings %u\n", PyUnicode_AsUTF8(code->co_qualname), a.at, depth, slot->entries.size(), slot->nothing, slot->nothing_until, slot->compiling, slot->recordings);
     Attempt attempt = try_entries(*slot, inputs, code);
     if (attempt.hit) {
         if (attempt.outcome.result) {
@@ -429,6 +444,10 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
         return AtPoint::record;
     }
     if (slot->nothing && slot->nothing_until < 0 && !a.decoded->has_loops()) return AtPoint::hand_back;
+    if (slot->nothing && slot->nothing_until >= 0 && slot->nothing_until == a.at) {
+        a.want_point = true; // the break's own instruction, then look again
+        return AtPoint::go_on;
+    }
     if (slot->nothing && slot->nothing_until > a.at) {
         s.pacers.push_back(std::make_unique<Pacer>(slot->nothing_until));
         a.recorder = s.pacers.back().get();
@@ -528,9 +547,11 @@ PyObject* call_armed(PyObject* callable, PyObject* const* args, size_t nargsf, P
     install_finished();
     python::torch_ready();
     if (PyObject* f = python_function_of(callable)) facts_of(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f))).asked = true;
+    s.extents++;
     frame::hook_on();
     PyObject* result = PyObject_Vectorcall(callable, args, nargsf, kwnames);
     frame::hook_off();
+    s.extents--;
     return result;
 }
 

@@ -206,6 +206,7 @@ Recording::Before Recording::instance_attribute_value(Activation& a, ShadowId id
     guard_type_attribute(type, interned("__getattr__"), getattr);
     if (!getattr) return stop(a, "an attribute that does not exist", "");
     if (getattr == names().module_getattr && !made_here) {
+        own_python_ = true;
         for (const char* which : {"_parameters", "_buffers", "_modules"}) {
             PyObject* dict_name = interned(which);
             PyObject* dict = python::instance_attribute(object, dict_name);
@@ -281,6 +282,7 @@ Recording::Before Recording::store_attribute(Activation& a, const Instruction& i
             return redirect_to(a, setter, {id, constant(name), v}, {object, name, value}, 2, Redirect::nothing, redirect);
         }
         if (setter != names().module_setattr || !plain_module_store(a, id, object, name, value)) return stop(a, "an attribute of a module is set", "");
+        own_python_ = true;
     }
     PyObject* found = _PyType_Lookup(type, name);
     guard_type_attribute(type, name, found);

@@ -86,7 +86,7 @@ bool Recording::call_builtin(Activation& a, Call& c, bool& stopped) {
         if (arg(0).kind == Shadow::constant) return pend_constant(), true;
         if (arg(0).kind == Shadow::fresh && (PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v))) return pend_constant(), true;
         if (arg(0).kind == Shadow::outcome && PyTuple_Check(v)) return pend_constant(), true;
-        if (arg(0).kind == Shadow::object && (PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v) || PyAnySet_CheckExact(v))) {
+        if (arg(0).kind == Shadow::object && (PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v) || PyODict_CheckExact(v) || PyAnySet_CheckExact(v))) {
             if (!guard_length(c.args[0], v)) return halt("the length of a container that was changed");
             return pend_constant(), true;
         }
@@ -122,6 +122,7 @@ bool Recording::call_builtin(Activation& a, Call& c, bool& stopped) {
             auto items = items_of(c.args[0], c.values[0]);
             if (!items) return halt(refusal_);
             it.kind = IteratorShadow::reversed;
+            it.bases = {canonical(c.args[0])};
             it.items.assign(items->rbegin(), items->rend());
             it.length = static_cast<int64_t>(it.items.size());
             return fixed(iterator(std::move(it), nullptr));
@@ -396,7 +397,7 @@ bool Recording::call_method(Activation& a, Call& c, bool& stopped) {
             for (size_t k = 0; k + 1 < pairs->size(); k += 2)
                 it.items.push_back(is("items") ? fresh(NewObject::tuple, {(*pairs)[k], (*pairs)[k + 1]}, &PyTuple_Type) : (*pairs)[k + (is("keys") ? 0 : 1)]);
             it.length = static_cast<int64_t>(it.items.size());
-            return fixed(iterator(std::move(it), nullptr));
+            return fixed(iterator(std::move(it), it.kind == IteratorShadow::dict_items ? &PyDictItems_Type : it.kind == IteratorShadow::dict_keys ? &PyDictKeys_Type : &PyDictValues_Type));
         }
         if (is("get") && (n == 1 || n == 2)) {
             PyObject* key = key_of(c.args[1], c.values[1]);

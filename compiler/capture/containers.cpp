@@ -328,6 +328,8 @@ Recording::Before Recording::extend(Activation& a, const Instruction& i) {
 /// key, value, key, value ... of a dict whose keys are then guarded.
 std::optional<std::vector<ShadowId>> Recording::dict_items(ShadowId given, PyObject* object) {
     const ShadowId id = canonical(given);
+    // An OrderedDict's own order is not that of its table: only that it is empty is followed.
+    if (PyODict_CheckExact(object) && PyDict_GET_SIZE(object) == 0 && shadows_[id].kind == Shadow::object && guard_length(id, object)) return std::vector<ShadowId>{};
     if (!PyDict_CheckExact(object)) {
         refuse(std::string("the items of a ") + Py_TYPE(object)->tp_name);
         return std::nullopt;

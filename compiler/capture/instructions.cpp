@@ -43,7 +43,7 @@ Recording::Before Recording::before(Activation& a, const Instruction& i, Redirec
     instructions_++;
     pending_ = PendingKind::none;
     pending_shadow_ = 0;
-    foreign_ = false;
+    foreign_ = own_python_ = false;
     refusal_.clear();
     hint_.clear();
     if (builder_.size() > limits_.nodes) return stop(a, "the function is longer than 4,096 operations", "split it");
@@ -305,7 +305,7 @@ Recording::Before Recording::jump(Activation& a, const Instruction& i) {
         if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyFunction_Check(value) || PyMethod_Check(value)) return Before::perform;
         break;
     case Shadow::object: {
-        if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyAnySet_CheckExact(value)) {
+        if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) || PyAnySet_CheckExact(value)) {
             return guard_length(id, value) ? Before::perform : stop(a, "the length of a container that was changed", "");
         }
         if (s.identity) return Before::perform;

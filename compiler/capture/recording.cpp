@@ -222,7 +222,7 @@ bool Recording::know(ShadowId given, PyObject* value) {
         return true;
     }
     if (names().overrides_operators(type)) return refuse(std::string("a ") + type->tp_name + " has operators of its own");
-    if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyAnySet_CheckExact(value) || PyCell_Check(value) ||
+    if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) || PyAnySet_CheckExact(value) || PyCell_Check(value) ||
         PyMethod_Check(value) || names().is_plain_instance_type(type)) {
         guarded(Guard::type, anchor(reinterpret_cast<PyObject*>(type)));
         Shadow& s = as(Shadow::object);
@@ -396,24 +396,52 @@ ValueRef Recording::ref_of(ShadowId given) {
     case Shadow::iterator: {
         auto built = built_.find(id);
         if (built != built_.end()) return {ValueRef::fresh, built->second};
-        const IteratorShadow& it = iterators_[iterator_of_[id]];
+        const IteratorShadow it = iterators_[iterator_of_[id]];
+        const bool whole = s.type != nullptr; // a range or a view, not an iterator over it
         NewObject object;
-        if (it.kind == IteratorShadow::range) {
-            object.kind = NewObject::range_iterator;
-            for (int64_t v : {it.start, it.length, it.step}) {
-                auto number = Owned<>::steal(PyLong_FromLongLong(v));
-                object.parts.push_back({ValueRef::constant, constant_index(number.get())});
-            }
-        } else if (it.kind == IteratorShadow::sequence) {
-            const ValueRef base = ref_of(it.bases[0]);
-            if (base.kind == ValueRef::none) return {};
-            object.kind = at(it.bases[0]).type == &PyList_Type ? NewObject::list_iterator : NewObject::tuple_iterator;
-            object.parts = {base};
-        } else {
-            refuse("an iterator that is in use at a break");
-            return {};
+        object.position = whole ? -1 : it.position;
+        std::vector<ValueRef> bases;
+        for (ShadowId base : it.bases) {
+            bases.push_back(ref_of(base));
+            if (bases.back().kind == ValueRef::none) return {};
         }
-        object.position = it.position;
+        auto number = [&](int64_t v) {
+            auto n = Owned<>::steal(PyLong_FromLongLong(v));
+            return ValueRef{ValueRef::constant, constant_index(n.get())};
+        };
+        auto called = [&](PyObject* callable) {
+            object.kind = NewObject::called;
+            object.type = anchor(callable);
+        };
+        switch (it.kind) {
+        case IteratorShadow::range:
+            called(reinterpret_cast<PyObject*>(&PyRange_Type));
+            object.parts = {number(it.start), number(it.start + it.length * it.step), number(it.step)};
+            break;
+        case IteratorShadow::sequence:
+            object.kind = at(it.bases[0]).type == &PyList_Type ? NewObject::list_iterator : NewObject::tuple_iterator;
+            object.parts = bases;
+            break;
+        case IteratorShadow::dict_keys: case IteratorShadow::dict_values: case IteratorShadow::dict_items:
+            called(_PyType_Lookup(&PyDict_Type, interned(it.kind == IteratorShadow::dict_keys ? "keys" : it.kind == IteratorShadow::dict_values ? "values" : "items")));
+            object.parts = bases;
+            break;
+        case IteratorShadow::enumerate: // its base has moved on already
+            called(reinterpret_cast<PyObject*>(&PyEnum_Type));
+            object.parts = {bases[0], number(it.start + it.position)};
+            object.position = 0;
+            break;
+        case IteratorShadow::zip:
+            called(reinterpret_cast<PyObject*>(&PyZip_Type));
+            object.parts = bases;
+            object.position = 0;
+            break;
+        case IteratorShadow::reversed:
+            called(reinterpret_cast<PyObject*>(&PyReversed_Type));
+            object.parts = bases;
+            if (bases.empty()) return refuse("an iterator that is in use at a break"), ValueRef{};
+            break;
+        }
         segment_.fresh.push_back(std::move(object));
         fresh_values_ = static_cast<uint32_t>(segment_.fresh.size());
         built_[id] = fresh_values_ - 1;
@@ -622,7 +650,7 @@ void Recording::failed(Activation& a, const Instruction&) {
 bool Recording::stranger(PyCodeObject* code) {
     if (finished_) return false;
     Activation* top = frame::top_activation();
-    if (pending_ == PendingKind::call && names().is_library_code(code)) return true; // the library's own Python under its call
+    if ((pending_ == PendingKind::call || own_python_) && names().is_library_code(code)) return true; // the library's own Python under its call
     if (top && top->recorder == this) end_before(*top, std::string("Python code ran inside an instruction: ") + PyUnicode_AsUTF8(code->co_qualname), "");
     return false;
 }

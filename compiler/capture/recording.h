@@ -238,6 +238,7 @@ class Recording final : public frame::Recorder {
     std::vector<LineNote> lines_;
     Owned<> call_names_, redirect_names_;
     bool made_function_ = false;
+    bool own_python_ = false; // the running instruction is modelled, though the library runs Python in it (nn.Module.__getattr__)
     Activation* pending_activation_ = nullptr;
     std::unordered_map<ShadowId, graph::NodeId> scalar_nodes_;
     std::unordered_set<uint32_t> claimed_; // nodes whose value already is some object

@@ -119,7 +119,8 @@ struct ScalarStep {
 
 /// An object that a replay builds: an argument of an extern, part of an exit's state, or a stored value.
 struct NewObject {
-    enum Kind : uint8_t { tuple, list, dict, set, slice, cell, instance, function, method, range, list_iterator, tuple_iterator, range_iterator } kind;
+    enum Kind : uint8_t { tuple, list, dict, set, slice, cell, instance, function, method, range, list_iterator, tuple_iterator, range_iterator,
+                          called } kind; // called: anchors[type](*parts), position -1: the result itself, else its iterator moved on so far
     std::vector<ValueRef> parts; // dict: key, value, key, value...; cell: contents; instance: name constant, value...; method: function, self;
                                  // function: code constant, globals, name, defaults, kwdefaults, closure (refs or none), annotations
     uint32_t type = 0;           // instance: anchors[type]

@@ -2,6 +2,7 @@
 // No optimiser runs: what the emitter writes is already in the form wanted; only promotion of allocas to registers.
 #include "compiler/codegen/nest_emitter.h"
 #include "compiler/support/check.h"
+#include <cstdlib>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
@@ -15,7 +16,6 @@
 #include <llvm/TargetParser/Host.h>
 #include <llvm/Transforms/Scalar.h>
 #include <llvm/Transforms/Utils.h>
-#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -72,7 +72,9 @@ Target host_target() {
         std::map<std::string, bool> sorted;
         for (const auto& f : features) sorted[f.getKey().str()] = f.getValue();
         for (const auto& [name, on] : sorted) t.features += (t.features.empty() ? "" : ",") + std::string(on ? "+" : "-") + name;
-        t.vector_bits = sorted["avx512f"] && sorted["avx512vl"] && sorted["avx512bw"] && sorted["avx512dq"] ? 512 : sorted["avx2"] ? 256 : 128;
+        t.vector_bits = sorted["avx512f"] && sorted["avx512vl"] && sorted["avx512bw"] && sorted["avx512dq"] ? 512
+                        : sorted["avx2"]                                                                    ? 256
+                                                                                                            : 128;
         return t;
     }();
     return host;

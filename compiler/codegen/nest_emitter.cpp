@@ -11,7 +11,9 @@ using fusion::ValueId;
 using llvm::Value;
 
 NestEmitter::NestEmitter(llvm::Module& module, const fusion::LoopNest& nest, const NestPlan& plan)
-    : nest_(nest), plan_(plan), module_(module), b_(module.getContext()), wide_(b_, module, plan.lanes), one_(b_, module, 1) { wide_.quiet = one_.quiet = nest.reports_flags; }
+    : nest_(nest), plan_(plan), module_(module), b_(module.getContext()), wide_(b_, module, plan.lanes), one_(b_, module, 1) {
+    wide_.quiet = one_.quiet = nest.reports_flags;
+}
 
 // --- phases
 
@@ -31,7 +33,8 @@ void NestEmitter::begin_phase(const std::string& symbol) {
     at_ = Position{std::vector<Value*>(nest_.axes.size(), nullptr), nullptr};
     buffer_.clear();
     for (size_t k = 0; k < nest_.parameters.size(); k++)
-        buffer_.push_back(b_.CreateLoad(b_.getPtrTy(), b_.CreateInBoundsGEP(b_.getPtrTy(), function_->getArg(buffers), i64(static_cast<int64_t>(k)))));
+        buffer_.push_back(
+            b_.CreateLoad(b_.getPtrTy(), b_.CreateInBoundsGEP(b_.getPtrTy(), function_->getArg(buffers), i64(static_cast<int64_t>(k)))));
     for (ValueId id = 0; id < nest_.body.size(); id++)
         if (plan_.scope[id] == Scope::entry) value(one_, id);
 }
@@ -142,7 +145,8 @@ void NestEmitter::combine_phase() {
                 for (size_t k = 0; k < all.size(); k++) {
                     auto& places = lanes ? all[k].vector : all[k].single;
                     Reducer::State state = read(places), part;
-                    for (size_t j = 0; j < state.size(); j++) part.push_back(b_.CreateAlignedLoad(state[j]->getType(), partial(number, k, j), llvm::Align(1)));
+                    for (size_t j = 0; j < state.size(); j++)
+                        part.push_back(b_.CreateAlignedLoad(state[j]->getType(), partial(number, k, j), llvm::Align(1)));
                     state = all[k].reducer.merge(state, part);
                     for (size_t j = 0; j < state.size(); j++) b_.CreateStore(state[j], places[j]);
                 }
@@ -249,7 +253,8 @@ Reducer::State NestEmitter::total(VectorEmitter& e, Accumulator& a) {
 }
 
 void NestEmitter::row_loops(VectorEmitter& e, uint32_t stage, Value* block, size_t axis, Value* linear, std::vector<Accumulator>& all) {
-    while (axis < nest_.axes.size() && (nest_.axes[axis].kind != Axis::row || (plan_.mode == NestPlan::rows && axis == plan_.vector_axis))) axis++;
+    while (axis < nest_.axes.size() && (nest_.axes[axis].kind != Axis::row || (plan_.mode == NestPlan::rows && axis == plan_.vector_axis)))
+        axis++;
     if (axis < nest_.axes.size()) {
         const auto [from, to] = range_of(axis, block);
         loop(from, to, i64(1), [&](Value* i) {
@@ -304,13 +309,17 @@ void NestEmitter::element(VectorEmitter& e, uint32_t stage, std::vector<Accumula
         b_.CreateAlignedStore(v, stash_pointer(e, id), llvm::Align(1));
     }
     for (size_t k = 0; k < nest_.stores.size(); k++)
-        if (const fusion::Store& s = nest_.stores[k]; plan_.mode == NestPlan::flat || (plan_.element_store[k] && plan_.stage[s.value] == stage)) store(e, s.to, value(e, s.value));
+        if (const fusion::Store& s = nest_.stores[k];
+            plan_.mode == NestPlan::flat || (plan_.element_store[k] && plan_.stage[s.value] == stage))
+            store(e, s.to, value(e, s.value));
     for (Accumulator& a : all) {
         llvm::SmallVector<Value*, 2>& places = single ? a.single : a.vector;
         Reducer::State state = read(places);
         Value* index = nullptr;
-        if (a.reducer.positional() && plan_.mode == NestPlan::columns) index = e.splat(at_.row_linear);
-        else if (a.reducer.positional()) index = consecutive(e, b_.CreateAdd(at_.row_linear, at_.index[plan_.vector_axis]), 1);
+        if (a.reducer.positional() && plan_.mode == NestPlan::columns)
+            index = e.splat(at_.row_linear);
+        else if (a.reducer.positional())
+            index = consecutive(e, b_.CreateAdd(at_.row_linear, at_.index[plan_.vector_axis]), 1);
         state = a.reducer.step(state, e.splat(value(e, nest_.body[a.id].operands[0])), index);
         for (size_t k = 0; k < places.size(); k++) b_.CreateStore(state[k], places[k]);
     }
@@ -334,7 +343,8 @@ int64_t NestEmitter::state_bytes() const {
 /// Where part `part` of reduction `which` of unit `number` lies: 8 bytes a lane.
 Value* NestEmitter::partial(Value* number, size_t which, size_t part) {
     const int64_t lanes = plan_.mode == NestPlan::columns ? plan_.lanes : 1;
-    Value* offset = b_.CreateAdd(b_.CreateMul(number, i64(state_bytes())), i64((2 * static_cast<int64_t>(which) + static_cast<int64_t>(part)) * 8 * lanes));
+    Value* offset = b_.CreateAdd(b_.CreateMul(number, i64(state_bytes())),
+                                 i64((2 * static_cast<int64_t>(which) + static_cast<int64_t>(part)) * 8 * lanes));
     return b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(shared), offset);
 }
 void NestEmitter::store_partials(VectorEmitter& e, Value* number, std::vector<Accumulator>& all) {

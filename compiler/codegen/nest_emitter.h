@@ -20,8 +20,8 @@ class NestEmitter {
   private:
     using Value = llvm::Value;
     using ValueId = fusion::ValueId;
-    struct Position { // where the emission stands, as values of i64
-        std::vector<Value*> index; // by axis: null outside of its loop; of the vector axis: of the first lane
+    struct Position {                // where the emission stands, as values of i64
+        std::vector<Value*> index;   // by axis: null outside of its loop; of the vector axis: of the first lane
         Value* row_linear = nullptr; // row-major position of the point among the row axes, but the vector axis's part in rows mode
     };
     struct Accumulator {
@@ -78,7 +78,7 @@ class NestEmitter {
     Value* fault_ = nullptr;
     Position at_;
     std::vector<Value*> buffer_; // by parameter: its address
-    std::vector<Value*> value_; // by body value: what is known in the present scope
+    std::vector<Value*> value_;  // by body value: what is known in the present scope
 };
 
 } // namespace dyno::codegen

@@ -4,10 +4,10 @@
 
 namespace dyno::codegen {
 using fusion::Axis;
+using fusion::cost_of;
 using fusion::Instruction;
 using fusion::LoopNest;
 using fusion::ValueId;
-using fusion::cost_of;
 
 namespace {
 
@@ -65,8 +65,10 @@ struct Planner {
                 for (size_t k = 0; k < nest.axes.size(); k++) {
                     if (!depends(*at, k)) continue;
                     Scope s = Scope::unit;
-                    if (plan.mode == NestPlan::flat) s = k == plan.vector_axis ? Scope::body : Scope::unit;
-                    else if (nest.axes[k].kind == Axis::row) s = columns || k == plan.vector_axis ? Scope::body : Scope::mid;
+                    if (plan.mode == NestPlan::flat)
+                        s = k == plan.vector_axis ? Scope::body : Scope::unit;
+                    else if (nest.axes[k].kind == Axis::row)
+                        s = columns || k == plan.vector_axis ? Scope::body : Scope::mid;
                     scope = std::max(scope, s);
                 }
             } else if (i.kind == Instruction::reduce) {
@@ -128,7 +130,8 @@ struct Planner {
         for (uint32_t s = 0; s < plan.stages; s++) {
             std::vector<bool> seen(nest.body.size(), false);
             for (ValueId id = 0; id < nest.body.size(); id++)
-                if (nest.body[id].kind == Instruction::reduce && plan.stage[id] == s + 1) need(s, nest.body[id].operands[0], seen, earlier, cost);
+                if (nest.body[id].kind == Instruction::reduce && plan.stage[id] == s + 1)
+                    need(s, nest.body[id].operands[0], seen, earlier, cost);
             for (const fusion::Store& store : nest.stores)
                 if (plan.stage[store.value] == s) need(s, store.value, seen, earlier, cost);
             std::sort(plan.needed[s].begin(), plan.needed[s].end());
@@ -170,11 +173,13 @@ struct Planner {
         for (ValueId id = 0; id < nest.body.size(); id++) {
             const Instruction& i = nest.body[id];
             if (plan.scope[id] < Scope::mid) continue;
-            if (i.kind == Instruction::apply) compute += cost_of(i.op) * static_cast<double>(std::max<int64_t>(4, size_of(i.dtype))) / scale;
+            if (i.kind == Instruction::apply)
+                compute += cost_of(i.op) * static_cast<double>(std::max<int64_t>(4, size_of(i.dtype))) / scale;
             if (i.kind == Instruction::load) bytes += static_cast<double>(size_of(i.dtype));
         }
         for (size_t k = 0; k < nest.stores.size(); k++)
-            if (const fusion::Store& s = nest.stores[k]; plan.element_store[k]) bytes += 2 * static_cast<double>(size_of(nest.body[s.value].dtype));
+            if (const fusion::Store& s = nest.stores[k]; plan.element_store[k])
+                bytes += 2 * static_cast<double>(size_of(nest.body[s.value].dtype));
         plan.nanoseconds_per_element = compute + 0.02 * bytes * plan.stages + 0.02;
     }
 };

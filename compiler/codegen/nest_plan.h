@@ -18,19 +18,19 @@ struct NestPlan {
         columns, // the vector axis is a parallel axis: units are strips of `lanes` rows, then single rows
     } mode = flat;
     int lanes = 8;
-    size_t vector_axis = 0;          // meaningless if the nest has no axis
-    std::vector<Scope> scope;        // by body value
-    std::vector<bool> vector;        // by body value: differs from lane to lane
-    std::vector<uint32_t> stage;     // by body value
-    uint32_t stages = 1;             // passes over a row
+    size_t vector_axis = 0;                           // meaningless if the nest has no axis
+    std::vector<Scope> scope;                         // by body value
+    std::vector<bool> vector;                         // by body value: differs from lane to lane
+    std::vector<uint32_t> stage;                      // by body value
+    uint32_t stages = 1;                              // passes over a row
     std::vector<std::vector<fusion::ValueId>> needed; // by stage: the element values it computes, in order
     std::vector<std::vector<fusion::ValueId>> reused; // by stage: element values it takes from an earlier pass's stash
     std::vector<int64_t> stash_offset;                // by body value: bytes in local memory, -1 if not kept
     int64_t local_bytes = 0;
-    bool split = false;              // rows are divided in blocks whose partial results a second phase combines
+    bool split = false; // rows are divided in blocks whose partial results a second phase combines
     size_t split_axis = 0;
-    int64_t block = 0, blocks = 1;   // extent of a block along split_axis; how many
-    std::vector<bool> element_store; // by store: done for every point of a row, not once a row
+    int64_t block = 0, blocks = 1;      // extent of a block along split_axis; how many
+    std::vector<bool> element_store;    // by store: done for every point of a row, not once a row
     double nanoseconds_per_element = 0; // of one pass over everything
 };
 

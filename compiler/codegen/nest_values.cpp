@@ -11,12 +11,18 @@ using llvm::Value;
 Value* NestEmitter::compute(VectorEmitter& e, ValueId id) {
     const Instruction& i = nest_.body[id];
     switch (i.kind) {
-    case Instruction::constant: return e.constant(i.dtype, i.bits);
-    case Instruction::scalar: return scalar_argument(i.which);
-    case Instruction::index: return index_value(e, nest_.indices[i.which], i.dtype, plan_.vector[id]);
-    case Instruction::load: return load(e, nest_.loads[i.which], i.dtype);
-    case Instruction::reduce: DYNO_CHECK(false, "a reduction is known before it is used");
-    case Instruction::apply: break;
+    case Instruction::constant:
+        return e.constant(i.dtype, i.bits);
+    case Instruction::scalar:
+        return scalar_argument(i.which);
+    case Instruction::index:
+        return index_value(e, nest_.indices[i.which], i.dtype, plan_.vector[id]);
+    case Instruction::load:
+        return load(e, nest_.loads[i.which], i.dtype);
+    case Instruction::reduce:
+        DYNO_CHECK(false, "a reduction is known before it is used");
+    case Instruction::apply:
+        break;
     }
     llvm::SmallVector<Value*, 3> args;
     for (int k = 0; k < i.arity; k++) {
@@ -84,7 +90,9 @@ Value* NestEmitter::load(VectorEmitter& e, const fusion::Access& access, DType t
         return e.from_memory(b_.CreateShuffleVector(v, reversed), t);
     }
     Value* v = llvm::PoisonValue::get(e.widen(type));
-    for (int k = 0; k < e.lanes(); k++) v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(type, first, i64(k * stride)), align), static_cast<uint64_t>(k));
+    for (int k = 0; k < e.lanes(); k++)
+        v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(type, b_.CreateInBoundsGEP(type, first, i64(k * stride)), align),
+                                   static_cast<uint64_t>(k));
     return e.from_memory(v, t);
 }
 
@@ -102,14 +110,17 @@ void NestEmitter::store(VectorEmitter& e, const fusion::Access& access, Value* v
         b_.CreateAlignedStore(v, first, align);
         return;
     }
-    for (int k = 0; k < e.lanes(); k++) b_.CreateAlignedStore(b_.CreateExtractElement(v, static_cast<uint64_t>(k)), b_.CreateInBoundsGEP(e.memory_type(t), first, i64(k * stride)), align);
+    for (int k = 0; k < e.lanes(); k++)
+        b_.CreateAlignedStore(b_.CreateExtractElement(v, static_cast<uint64_t>(k)),
+                              b_.CreateInBoundsGEP(e.memory_type(t), first, i64(k * stride)), align);
 }
 
 /// Where an element value is kept between passes: by row position, in columns mode `lanes` elements a position.
 Value* NestEmitter::stash_pointer(VectorEmitter& e, ValueId id) {
     const DType t = nest_.body[id].dtype;
     const int64_t size = t == DType::f16 || t == DType::bf16 ? 4 : size_of(t);
-    Value* element = plan_.mode == NestPlan::columns ? b_.CreateMul(at_.row_linear, i64(plan_.lanes)) : b_.CreateAdd(at_.row_linear, at_.index[plan_.vector_axis]);
+    Value* element = plan_.mode == NestPlan::columns ? b_.CreateMul(at_.row_linear, i64(plan_.lanes))
+                                                     : b_.CreateAdd(at_.row_linear, at_.index[plan_.vector_axis]);
     Value* offset = b_.CreateAdd(b_.CreateMul(element, i64(size)), i64(plan_.stash_offset[id]));
     return b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(local), offset);
 }

@@ -35,11 +35,15 @@ Reducer::State Reducer::identity(int lanes) const {
         if (how_ == Reduction::prod) one = t->isFloatingPointTy() ? llvm::ConstantFP::get(t, 1) : llvm::ConstantInt::get(t, 1);
         if (how_ == Reduction::all) one = llvm::ConstantInt::get(t, 1);
         if (lowest || how_ == Reduction::amin || how_ == Reduction::argmin) {
-            if (positional() && !state.empty()) one = llvm::ConstantInt::get(t, std::numeric_limits<int64_t>::max());
-            else if (t->isFloatingPointTy()) one = llvm::ConstantFP::get(t, lowest ? -INFINITY : INFINITY);
-            else one = llvm::ConstantInt::get(t, extreme_integer(type_, lowest));
+            if (positional() && !state.empty())
+                one = llvm::ConstantInt::get(t, std::numeric_limits<int64_t>::max());
+            else if (t->isFloatingPointTy())
+                one = llvm::ConstantFP::get(t, lowest ? -INFINITY : INFINITY);
+            else
+                one = llvm::ConstantInt::get(t, extreme_integer(type_, lowest));
         }
-        state.push_back(lanes == 1 ? static_cast<Value*>(one) : llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(static_cast<unsigned>(lanes)), one));
+        state.push_back(lanes == 1 ? static_cast<Value*>(one)
+                                   : llvm::ConstantVector::getSplat(llvm::ElementCount::getFixed(static_cast<unsigned>(lanes)), one));
     }
     return state;
 }
@@ -49,7 +53,8 @@ Value* Reducer::best(Value* a, Value* b) const {
     if (is_float(type_)) return e_.maximum(a, b, is_max);
     auto& ir = e_.b;
     const bool sign = is_signed_int(type_);
-    return ir.CreateSelect(is_max ? (sign ? ir.CreateICmpSGT(a, b) : ir.CreateICmpUGT(a, b)) : (sign ? ir.CreateICmpSLT(a, b) : ir.CreateICmpULT(a, b)), a, b);
+    return ir.CreateSelect(
+        is_max ? (sign ? ir.CreateICmpSGT(a, b) : ir.CreateICmpUGT(a, b)) : (sign ? ir.CreateICmpSLT(a, b) : ir.CreateICmpULT(a, b)), a, b);
 }
 
 static Reducer::State two_sum(VectorEmitter& e, const Reducer::State& x, const Reducer::State& y) {
@@ -72,7 +77,9 @@ Reducer::State Reducer::step(const State& state, Value* value, Value* index) con
     if (value->getType()->getScalarType()->isIntegerTy(1)) value = b.CreateZExt(value, e_.with_element(value->getType(), b.getInt8Ty()));
     if (widened()) value = type_ == DType::f64 ? value : b.CreateFPExt(value, e_.with_element(value->getType(), b.getDoubleTy()));
     if (compensated()) { // four terms are added plainly first: compensation is for long sums
-        const auto lanes = [](Value* v) { return v->getType()->isVectorTy() ? llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements() : 1; };
+        const auto lanes = [](Value* v) {
+            return v->getType()->isVectorTy() ? llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements() : 1;
+        };
         while (lanes(value) > lanes(state[0])) value = halves_added(value);
         return two_sum(e_, state, {value});
     }
@@ -89,21 +96,28 @@ Reducer::State Reducer::merge(const State& x, const State& y) const {
         Value *better, *equal;
         if (is_float(type_)) {
             Value *x_nan = b.CreateFCmpUNO(x[0], x[0]), *y_nan = b.CreateFCmpUNO(y[0], y[0]);
-            better = b.CreateOr(is_max ? e_.ordered(llvm::CmpInst::FCMP_OGT, y[0], x[0]) : e_.ordered(llvm::CmpInst::FCMP_OLT, y[0], x[0]), b.CreateAnd(y_nan, b.CreateNot(x_nan)));
+            better = b.CreateOr(is_max ? e_.ordered(llvm::CmpInst::FCMP_OGT, y[0], x[0]) : e_.ordered(llvm::CmpInst::FCMP_OLT, y[0], x[0]),
+                                b.CreateAnd(y_nan, b.CreateNot(x_nan)));
             equal = b.CreateOr(b.CreateFCmpOEQ(x[0], y[0]), b.CreateAnd(x_nan, y_nan));
         } else {
-            better = is_max ? (sign ? b.CreateICmpSGT(y[0], x[0]) : b.CreateICmpUGT(y[0], x[0])) : (sign ? b.CreateICmpSLT(y[0], x[0]) : b.CreateICmpULT(y[0], x[0]));
+            better = is_max ? (sign ? b.CreateICmpSGT(y[0], x[0]) : b.CreateICmpUGT(y[0], x[0]))
+                            : (sign ? b.CreateICmpSLT(y[0], x[0]) : b.CreateICmpULT(y[0], x[0]));
             equal = b.CreateICmpEQ(x[0], y[0]);
         }
         Value* take = b.CreateOr(better, b.CreateAnd(equal, b.CreateICmpSLT(y[1], x[1])));
         return {b.CreateSelect(take, y[0], x[0]), b.CreateSelect(take, y[1], x[1])};
     }
     switch (how_) {
-    case Reduction::sum: return {x[0]->getType()->isFPOrFPVectorTy() ? b.CreateFAdd(x[0], y[0]) : b.CreateAdd(x[0], y[0])};
-    case Reduction::prod: return {x[0]->getType()->isFPOrFPVectorTy() ? b.CreateFMul(x[0], y[0]) : b.CreateMul(x[0], y[0])};
-    case Reduction::any: return {b.CreateOr(x[0], y[0])};
-    case Reduction::all: return {b.CreateAnd(x[0], y[0])};
-    default: return {best(x[0], y[0])};
+    case Reduction::sum:
+        return {x[0]->getType()->isFPOrFPVectorTy() ? b.CreateFAdd(x[0], y[0]) : b.CreateAdd(x[0], y[0])};
+    case Reduction::prod:
+        return {x[0]->getType()->isFPOrFPVectorTy() ? b.CreateFMul(x[0], y[0]) : b.CreateMul(x[0], y[0])};
+    case Reduction::any:
+        return {b.CreateOr(x[0], y[0])};
+    case Reduction::all:
+        return {b.CreateAnd(x[0], y[0])};
+    default:
+        return {best(x[0], y[0])};
     }
 }
 
@@ -136,7 +150,8 @@ Value* Reducer::finish(const State& s) const {
         Value* finite = e_.ordered(llvm::CmpInst::FCMP_OLT, e_.unary(llvm::Intrinsic::fabs, s[0]), e_.f(s[0], INFINITY));
         return b.CreateSelect(finite, b.CreateFAdd(s[0], s[1]), s[0]);
     }
-    if (widened() && type_ != DType::f64) return e_.round_to(b.CreateFPTrunc(s[0], e_.with_element(s[0]->getType(), b.getFloatTy())), type_);
+    if (widened() && type_ != DType::f64)
+        return e_.round_to(b.CreateFPTrunc(s[0], e_.with_element(s[0]->getType(), b.getFloatTy())), type_);
     if (s[0]->getType()->getScalarType()->isIntegerTy(8) && (how_ == Reduction::any || how_ == Reduction::all || type_ == DType::b8))
         return b.CreateICmpNE(s[0], e_.i(s[0], 0));
     return s[0];

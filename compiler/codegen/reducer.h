@@ -11,13 +11,15 @@ class Reducer {
     using State = llvm::SmallVector<llvm::Value*, 2>;
 
     /// `joins_lanes`: lanes of one vector belong to one row, and may be joined before they reach the state.
-    Reducer(VectorEmitter& emitter, fusion::Reduction how, DType operand, bool joins_lanes) : e_(emitter), how_(how), type_(operand), joins_lanes_(joins_lanes) {}
+    Reducer(VectorEmitter& emitter, fusion::Reduction how, DType operand, bool joins_lanes)
+        : e_(emitter), how_(how), type_(operand), joins_lanes_(joins_lanes) {}
 
     llvm::SmallVector<llvm::Type*, 2> types() const; // of one lane
     State identity(int lanes) const;
     /// Lanes of the state that takes in vectors of so many lanes.
     int state_lanes(int lanes) const { return compensated() && joins_lanes_ && lanes >= 8 ? lanes / 4 : lanes; }
-    /// Takes in a value of `lanes` lanes, the state having state_lanes(lanes); `index` are the row positions (used by argmax and argmin only).
+    /// Takes in a value of `lanes` lanes, the state having state_lanes(lanes); `index` are the row positions (used by argmax and argmin
+    /// only).
     State step(const State& state, llvm::Value* value, llvm::Value* index) const;
     State merge(const State& a, const State& b) const;
     /// Joins all lanes, halves first.
@@ -27,7 +29,9 @@ class Reducer {
 
   private:
     bool compensated() const { return how_ == fusion::Reduction::sum && type_ == DType::f64; }
-    bool widened() const { return is_float(type_) && (how_ == fusion::Reduction::sum || how_ == fusion::Reduction::prod) && !compensated(); }
+    bool widened() const {
+        return is_float(type_) && (how_ == fusion::Reduction::sum || how_ == fusion::Reduction::prod) && !compensated();
+    }
     llvm::Value* halves_added(llvm::Value* v) const;
     llvm::Value* best(llvm::Value* a, llvm::Value* b) const;
     VectorEmitter& e_;

@@ -15,11 +15,16 @@ namespace Intrinsic = llvm::Intrinsic;
 
 llvm::Type* VectorEmitter::memory_type(DType t) const {
     switch (t) {
-    case DType::f16: return b.getHalfTy();
-    case DType::bf16: return b.getInt16Ty();
-    case DType::f32: return b.getFloatTy();
-    case DType::f64: return b.getDoubleTy();
-    default: return b.getIntNTy(static_cast<unsigned>(size_of(t) * 8));
+    case DType::f16:
+        return b.getHalfTy();
+    case DType::bf16:
+        return b.getInt16Ty();
+    case DType::f32:
+        return b.getFloatTy();
+    case DType::f64:
+        return b.getDoubleTy();
+    default:
+        return b.getIntNTy(static_cast<unsigned>(size_of(t) * 8));
     }
 }
 llvm::Type* VectorEmitter::register_scalar(DType t) const {
@@ -47,17 +52,24 @@ Value* VectorEmitter::fma(Value* x, Value* y, Value* z) { return b.CreateIntrins
 
 static double half_to_double(uint64_t bits) {
     const int sign = bits >> 15 & 1, exponent = bits >> 10 & 31, mantissa = bits & 1023;
-    double v = exponent == 0 ? std::ldexp(mantissa, -24) : exponent == 31 ? (mantissa ? NAN : INFINITY) : std::ldexp(1024 + mantissa, exponent - 25);
+    double v = exponent == 0    ? std::ldexp(mantissa, -24)
+               : exponent == 31 ? (mantissa ? NAN : INFINITY)
+                                : std::ldexp(1024 + mantissa, exponent - 25);
     return sign ? -v : v;
 }
 Value* VectorEmitter::constant(DType t, uint64_t bits) const {
     llvm::Type* type = register_scalar(t);
     switch (t) {
-    case DType::f16: return llvm::ConstantFP::get(type, half_to_double(bits));
-    case DType::bf16: return llvm::ConstantExpr::getBitCast(b.getInt32(static_cast<uint32_t>(bits << 16)), type);
-    case DType::f32: return llvm::ConstantExpr::getBitCast(b.getInt32(static_cast<uint32_t>(bits)), type);
-    case DType::f64: return llvm::ConstantExpr::getBitCast(b.getInt64(bits), type);
-    default: return llvm::ConstantInt::get(type, bits);
+    case DType::f16:
+        return llvm::ConstantFP::get(type, half_to_double(bits));
+    case DType::bf16:
+        return llvm::ConstantExpr::getBitCast(b.getInt32(static_cast<uint32_t>(bits << 16)), type);
+    case DType::f32:
+        return llvm::ConstantExpr::getBitCast(b.getInt32(static_cast<uint32_t>(bits)), type);
+    case DType::f64:
+        return llvm::ConstantExpr::getBitCast(b.getInt64(bits), type);
+    default:
+        return llvm::ConstantInt::get(type, bits);
     }
 }
 
@@ -118,10 +130,14 @@ Value* VectorEmitter::cast(Value* v, DType from, DType to) {
     if (to == DType::b8) return truth(v, from);
     if (is_float(to)) {
         Value* wide = v;
-        if (from == DType::b8 || is_unsigned_int(from)) wide = b.CreateUIToFP(v, result);
-        else if (is_int(from)) wide = b.CreateSIToFP(v, result);
-        else if (from == DType::f64) wide = b.CreateFPTrunc(v, result);
-        else if (to == DType::f64) wide = b.CreateFPExt(v, result);
+        if (from == DType::b8 || is_unsigned_int(from))
+            wide = b.CreateUIToFP(v, result);
+        else if (is_int(from))
+            wide = b.CreateSIToFP(v, result);
+        else if (from == DType::f64)
+            wide = b.CreateFPTrunc(v, result);
+        else if (to == DType::f64)
+            wide = b.CreateFPExt(v, result);
         return round_to(wide, to);
     }
     if (is_float(from)) return float_to_int(*this, v, to, result);
@@ -143,25 +159,34 @@ Value* VectorEmitter::compare(ScalarOp op, DType t, Value* x, Value* y) {
     const bool floats = is_float(t), sign = is_signed_int(t);
     using P = llvm::CmpInst;
     switch (op) {
-    case ScalarOp::eq: return floats ? b.CreateFCmpOEQ(x, y) : b.CreateICmpEQ(x, y);
-    case ScalarOp::ne: return floats ? b.CreateFCmpUNE(x, y) : b.CreateICmpNE(x, y);
-    case ScalarOp::lt: return floats ? ordered(llvm::CmpInst::FCMP_OLT, x, y) : b.CreateICmp(sign ? P::ICMP_SLT : P::ICMP_ULT, x, y);
-    case ScalarOp::le: return floats ? ordered(llvm::CmpInst::FCMP_OLE, x, y) : b.CreateICmp(sign ? P::ICMP_SLE : P::ICMP_ULE, x, y);
-    case ScalarOp::gt: return floats ? ordered(llvm::CmpInst::FCMP_OGT, x, y) : b.CreateICmp(sign ? P::ICMP_SGT : P::ICMP_UGT, x, y);
-    case ScalarOp::ge: return floats ? ordered(llvm::CmpInst::FCMP_OGE, x, y) : b.CreateICmp(sign ? P::ICMP_SGE : P::ICMP_UGE, x, y);
-    default: return nullptr;
+    case ScalarOp::eq:
+        return floats ? b.CreateFCmpOEQ(x, y) : b.CreateICmpEQ(x, y);
+    case ScalarOp::ne:
+        return floats ? b.CreateFCmpUNE(x, y) : b.CreateICmpNE(x, y);
+    case ScalarOp::lt:
+        return floats ? ordered(llvm::CmpInst::FCMP_OLT, x, y) : b.CreateICmp(sign ? P::ICMP_SLT : P::ICMP_ULT, x, y);
+    case ScalarOp::le:
+        return floats ? ordered(llvm::CmpInst::FCMP_OLE, x, y) : b.CreateICmp(sign ? P::ICMP_SLE : P::ICMP_ULE, x, y);
+    case ScalarOp::gt:
+        return floats ? ordered(llvm::CmpInst::FCMP_OGT, x, y) : b.CreateICmp(sign ? P::ICMP_SGT : P::ICMP_UGT, x, y);
+    case ScalarOp::ge:
+        return floats ? ordered(llvm::CmpInst::FCMP_OGE, x, y) : b.CreateICmp(sign ? P::ICMP_SGE : P::ICMP_UGE, x, y);
+    default:
+        return nullptr;
     }
 }
 Value* VectorEmitter::float_remainder(Value* x, Value* y) {
     Value* mod = b.CreateFRem(x, y);
-    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, f(mod, 0)), b.CreateXor(ordered(llvm::CmpInst::FCMP_OLT, y, f(y, 0)), ordered(llvm::CmpInst::FCMP_OLT, mod, f(mod, 0))));
+    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, f(mod, 0)),
+                             b.CreateXor(ordered(llvm::CmpInst::FCMP_OLT, y, f(y, 0)), ordered(llvm::CmpInst::FCMP_OLT, mod, f(mod, 0))));
     return b.CreateSelect(fix, b.CreateFAdd(mod, y), mod);
 }
 Value* VectorEmitter::float_floor_div(Value* x, Value* y) {
     Value* zero = f(x, 0);
     Value* mod = b.CreateFRem(x, y);
     Value* quotient = b.CreateFDiv(b.CreateFSub(x, mod), y);
-    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, zero), b.CreateXor(ordered(llvm::CmpInst::FCMP_OLT, y, zero), ordered(llvm::CmpInst::FCMP_OLT, mod, zero)));
+    Value* fix = b.CreateAnd(b.CreateFCmpUNE(mod, zero),
+                             b.CreateXor(ordered(llvm::CmpInst::FCMP_OLT, y, zero), ordered(llvm::CmpInst::FCMP_OLT, mod, zero)));
     quotient = b.CreateSelect(fix, b.CreateFSub(quotient, f(x, 1)), quotient);
     Value* down = unary(Intrinsic::floor, quotient);
     down = b.CreateSelect(ordered(llvm::CmpInst::FCMP_OGT, b.CreateFSub(quotient, down), f(x, 0.5)), b.CreateFAdd(down, f(x, 1)), down);
@@ -172,22 +197,34 @@ Value* VectorEmitter::float_floor_div(Value* x, Value* y) {
 Value* VectorEmitter::float_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
     Value *x = a[0], *zero = f(x, 0), *one = f(x, 1);
     switch (op) {
-    case ScalarOp::neg: return b.CreateFNeg(x);
-    case ScalarOp::abs: return unary(Intrinsic::fabs, x);
+    case ScalarOp::neg:
+        return b.CreateFNeg(x);
+    case ScalarOp::abs:
+        return unary(Intrinsic::fabs, x);
     case ScalarOp::sign: {
         Value* negative = b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, zero), f(x, -1), zero);
         return b.CreateSelect(ordered(llvm::CmpInst::FCMP_OGT, x, zero), one, negative);
     }
-    case ScalarOp::sqrt: return unary(Intrinsic::sqrt, x);
-    case ScalarOp::rsqrt: return b.CreateFDiv(one, unary(Intrinsic::sqrt, x));
-    case ScalarOp::reciprocal: return b.CreateFDiv(one, x);
-    case ScalarOp::floor: return unary(Intrinsic::floor, x);
-    case ScalarOp::ceil: return unary(Intrinsic::ceil, x);
-    case ScalarOp::round: return unary(Intrinsic::roundeven, x);
-    case ScalarOp::trunc: return unary(Intrinsic::trunc, x);
-    case ScalarOp::relu: return b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, zero), zero, x); // -0 and NaN stay, as in torch
-    case ScalarOp::isnan: return b.CreateFCmpUNO(x, x);
-    case ScalarOp::isinf: return b.CreateFCmpOEQ(unary(Intrinsic::fabs, x), f(x, INFINITY));
+    case ScalarOp::sqrt:
+        return unary(Intrinsic::sqrt, x);
+    case ScalarOp::rsqrt:
+        return b.CreateFDiv(one, unary(Intrinsic::sqrt, x));
+    case ScalarOp::reciprocal:
+        return b.CreateFDiv(one, x);
+    case ScalarOp::floor:
+        return unary(Intrinsic::floor, x);
+    case ScalarOp::ceil:
+        return unary(Intrinsic::ceil, x);
+    case ScalarOp::round:
+        return unary(Intrinsic::roundeven, x);
+    case ScalarOp::trunc:
+        return unary(Intrinsic::trunc, x);
+    case ScalarOp::relu:
+        return b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, zero), zero, x); // -0 and NaN stay, as in torch
+    case ScalarOp::isnan:
+        return b.CreateFCmpUNO(x, x);
+    case ScalarOp::isinf:
+        return b.CreateFCmpOEQ(unary(Intrinsic::fabs, x), f(x, INFINITY));
     case ScalarOp::isfinite: {
         Value* bits = b.CreateBitCast(unary(Intrinsic::fabs, x), integer_like(x->getType()));
         return b.CreateICmpSLT(bits, i(bits, x->getType()->getScalarSizeInBits() == 32 ? 0x7f800000 : 0x7ff0000000000000));
@@ -196,23 +233,40 @@ Value* VectorEmitter::float_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
         Value* bits = b.CreateBitCast(x, integer_like(x->getType()));
         return b.CreateICmpSLT(bits, i(bits, 0));
     }
-    case ScalarOp::add: return b.CreateFAdd(x, a[1]);
-    case ScalarOp::sub: return b.CreateFSub(x, a[1]);
-    case ScalarOp::mul: return b.CreateFMul(x, a[1]);
-    case ScalarOp::div: return b.CreateFDiv(x, a[1]);
-    case ScalarOp::floor_div: return float_floor_div(x, a[1]);
-    case ScalarOp::remainder: return float_remainder(x, a[1]);
-    case ScalarOp::fmod: return b.CreateFRem(x, a[1]);
-    case ScalarOp::maximum: return maximum(x, a[1], true);
-    case ScalarOp::minimum: return maximum(x, a[1], false);
-    case ScalarOp::fmax: return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, a[1]), a[1], x));
-    case ScalarOp::fmin: return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(ordered(llvm::CmpInst::FCMP_OGT, x, a[1]), a[1], x));
-    case ScalarOp::copysign: return copysign(x, a[1]);
-    case ScalarOp::logical_not: return b.CreateFCmpOEQ(x, zero);
-    case ScalarOp::logical_and: return b.CreateAnd(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));
-    case ScalarOp::logical_or: return b.CreateOr(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));
-    case ScalarOp::logical_xor: return b.CreateXor(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));
-    default: return math(op, a);
+    case ScalarOp::add:
+        return b.CreateFAdd(x, a[1]);
+    case ScalarOp::sub:
+        return b.CreateFSub(x, a[1]);
+    case ScalarOp::mul:
+        return b.CreateFMul(x, a[1]);
+    case ScalarOp::div:
+        return b.CreateFDiv(x, a[1]);
+    case ScalarOp::floor_div:
+        return float_floor_div(x, a[1]);
+    case ScalarOp::remainder:
+        return float_remainder(x, a[1]);
+    case ScalarOp::fmod:
+        return b.CreateFRem(x, a[1]);
+    case ScalarOp::maximum:
+        return maximum(x, a[1], true);
+    case ScalarOp::minimum:
+        return maximum(x, a[1], false);
+    case ScalarOp::fmax:
+        return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, a[1]), a[1], x));
+    case ScalarOp::fmin:
+        return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(ordered(llvm::CmpInst::FCMP_OGT, x, a[1]), a[1], x));
+    case ScalarOp::copysign:
+        return copysign(x, a[1]);
+    case ScalarOp::logical_not:
+        return b.CreateFCmpOEQ(x, zero);
+    case ScalarOp::logical_and:
+        return b.CreateAnd(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));
+    case ScalarOp::logical_or:
+        return b.CreateOr(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));
+    case ScalarOp::logical_xor:
+        return b.CreateXor(b.CreateFCmpUNE(x, zero), b.CreateFCmpUNE(a[1], zero));
+    default:
+        return math(op, a);
     }
 }
 void VectorEmitter::raise(Value* where, Value* fault) {
@@ -281,47 +335,106 @@ Value* VectorEmitter::int_op(ScalarOp op, DType t, llvm::ArrayRef<Value*> a, Val
     const bool sign = is_signed_int(t);
     const auto pick = [&](llvm::CmpInst::Predicate p) { return b.CreateSelect(b.CreateICmp(p, x, a[1]), x, a[1]); };
     switch (op) {
-    case ScalarOp::neg: return b.CreateNeg(x);
-    case ScalarOp::abs: return sign ? b.CreateSelect(b.CreateICmpSLT(x, zero), b.CreateNeg(x), x) : x;
-    case ScalarOp::relu: return sign ? b.CreateSelect(b.CreateICmpSLT(x, zero), zero, x) : x;
+    case ScalarOp::neg:
+        return b.CreateNeg(x);
+    case ScalarOp::abs:
+        return sign ? b.CreateSelect(b.CreateICmpSLT(x, zero), b.CreateNeg(x), x) : x;
+    case ScalarOp::relu:
+        return sign ? b.CreateSelect(b.CreateICmpSLT(x, zero), zero, x) : x;
     case ScalarOp::sign: {
         Value* negative = b.CreateSelect(b.CreateICmpSLT(x, zero), i(x, sign ? -1 : 1), zero);
         return b.CreateSelect(sign ? b.CreateICmpSGT(x, zero) : b.CreateICmpNE(x, zero), i(x, 1), negative);
     }
-    case ScalarOp::floor: case ScalarOp::ceil: case ScalarOp::round: case ScalarOp::trunc: return x;
-    case ScalarOp::bitwise_not: return b.CreateNot(x);
-    case ScalarOp::signbit: return sign ? b.CreateICmpSLT(x, zero) : b.CreateICmpNE(zero, zero);
-    case ScalarOp::isnan: case ScalarOp::isinf: return b.CreateICmpNE(zero, zero);
-    case ScalarOp::isfinite: return b.CreateICmpEQ(zero, zero);
-    case ScalarOp::logical_not: return b.CreateICmpEQ(x, zero);
-    case ScalarOp::logical_and: return b.CreateAnd(truth(x, t), truth(a[1], t));
-    case ScalarOp::logical_or: return b.CreateOr(truth(x, t), truth(a[1], t));
-    case ScalarOp::logical_xor: return b.CreateXor(truth(x, t), truth(a[1], t));
-    case ScalarOp::add: return b.CreateAdd(x, a[1]);
-    case ScalarOp::sub: return b.CreateSub(x, a[1]);
-    case ScalarOp::mul: return b.CreateMul(x, a[1]);
-    case ScalarOp::bitwise_and: return b.CreateAnd(x, a[1]);
-    case ScalarOp::bitwise_or: return b.CreateOr(x, a[1]);
-    case ScalarOp::bitwise_xor: return b.CreateXor(x, a[1]);
-    case ScalarOp::shift_left: case ScalarOp::shift_right: return shift(op, t, x, a[1]);
-    case ScalarOp::floor_div: case ScalarOp::remainder: case ScalarOp::fmod: return int_division(op, t, x, a[1], fault);
-    case ScalarOp::pow: return int_power(t, x, a[1], fault);
-    case ScalarOp::maximum: case ScalarOp::fmax: return pick(sign ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
-    case ScalarOp::minimum: case ScalarOp::fmin: return pick(sign ? llvm::CmpInst::ICMP_SLT : llvm::CmpInst::ICMP_ULT);
-    default: DYNO_CHECK(false, std::string("an op on integers, not ") + std::string(scalar::info(op).name));
+    case ScalarOp::floor:
+    case ScalarOp::ceil:
+    case ScalarOp::round:
+    case ScalarOp::trunc:
+        return x;
+    case ScalarOp::bitwise_not:
+        return b.CreateNot(x);
+    case ScalarOp::signbit:
+        return sign ? b.CreateICmpSLT(x, zero) : b.CreateICmpNE(zero, zero);
+    case ScalarOp::isnan:
+    case ScalarOp::isinf:
+        return b.CreateICmpNE(zero, zero);
+    case ScalarOp::isfinite:
+        return b.CreateICmpEQ(zero, zero);
+    case ScalarOp::logical_not:
+        return b.CreateICmpEQ(x, zero);
+    case ScalarOp::logical_and:
+        return b.CreateAnd(truth(x, t), truth(a[1], t));
+    case ScalarOp::logical_or:
+        return b.CreateOr(truth(x, t), truth(a[1], t));
+    case ScalarOp::logical_xor:
+        return b.CreateXor(truth(x, t), truth(a[1], t));
+    case ScalarOp::add:
+        return b.CreateAdd(x, a[1]);
+    case ScalarOp::sub:
+        return b.CreateSub(x, a[1]);
+    case ScalarOp::mul:
+        return b.CreateMul(x, a[1]);
+    case ScalarOp::bitwise_and:
+        return b.CreateAnd(x, a[1]);
+    case ScalarOp::bitwise_or:
+        return b.CreateOr(x, a[1]);
+    case ScalarOp::bitwise_xor:
+        return b.CreateXor(x, a[1]);
+    case ScalarOp::shift_left:
+    case ScalarOp::shift_right:
+        return shift(op, t, x, a[1]);
+    case ScalarOp::floor_div:
+    case ScalarOp::remainder:
+    case ScalarOp::fmod:
+        return int_division(op, t, x, a[1], fault);
+    case ScalarOp::pow:
+        return int_power(t, x, a[1], fault);
+    case ScalarOp::maximum:
+    case ScalarOp::fmax:
+        return pick(sign ? llvm::CmpInst::ICMP_SGT : llvm::CmpInst::ICMP_UGT);
+    case ScalarOp::minimum:
+    case ScalarOp::fmin:
+        return pick(sign ? llvm::CmpInst::ICMP_SLT : llvm::CmpInst::ICMP_ULT);
+    default:
+        DYNO_CHECK(false, std::string("an op on integers, not ") + std::string(scalar::info(op).name));
     }
 }
 Value* VectorEmitter::bool_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
     Value *x = a[0], *no = i(x, 0);
     switch (op) {
-    case ScalarOp::logical_not: case ScalarOp::bitwise_not: return b.CreateNot(x);
-    case ScalarOp::logical_and: case ScalarOp::bitwise_and: case ScalarOp::mul: case ScalarOp::minimum: case ScalarOp::fmin: return b.CreateAnd(x, a[1]);
-    case ScalarOp::logical_or: case ScalarOp::bitwise_or: case ScalarOp::add: case ScalarOp::maximum: case ScalarOp::fmax: return b.CreateOr(x, a[1]);
-    case ScalarOp::logical_xor: case ScalarOp::bitwise_xor: return b.CreateXor(x, a[1]);
-    case ScalarOp::abs: case ScalarOp::sign: case ScalarOp::relu: case ScalarOp::floor: case ScalarOp::ceil: case ScalarOp::round: case ScalarOp::trunc: return x;
-    case ScalarOp::isnan: case ScalarOp::isinf: case ScalarOp::signbit: return no;
-    case ScalarOp::isfinite: return b.CreateNot(no);
-    default: DYNO_CHECK(false, std::string("an op on truth values, not ") + std::string(scalar::info(op).name));
+    case ScalarOp::logical_not:
+    case ScalarOp::bitwise_not:
+        return b.CreateNot(x);
+    case ScalarOp::logical_and:
+    case ScalarOp::bitwise_and:
+    case ScalarOp::mul:
+    case ScalarOp::minimum:
+    case ScalarOp::fmin:
+        return b.CreateAnd(x, a[1]);
+    case ScalarOp::logical_or:
+    case ScalarOp::bitwise_or:
+    case ScalarOp::add:
+    case ScalarOp::maximum:
+    case ScalarOp::fmax:
+        return b.CreateOr(x, a[1]);
+    case ScalarOp::logical_xor:
+    case ScalarOp::bitwise_xor:
+        return b.CreateXor(x, a[1]);
+    case ScalarOp::abs:
+    case ScalarOp::sign:
+    case ScalarOp::relu:
+    case ScalarOp::floor:
+    case ScalarOp::ceil:
+    case ScalarOp::round:
+    case ScalarOp::trunc:
+        return x;
+    case ScalarOp::isnan:
+    case ScalarOp::isinf:
+    case ScalarOp::signbit:
+        return no;
+    case ScalarOp::isfinite:
+        return b.CreateNot(no);
+    default:
+        DYNO_CHECK(false, std::string("an op on truth values, not ") + std::string(scalar::info(op).name));
     }
 }
 

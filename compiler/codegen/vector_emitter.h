@@ -15,11 +15,11 @@ class VectorEmitter {
     VectorEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int lanes) : b(builder), m(module), lanes_(lanes) {}
 
     int lanes() const { return lanes_; }
-    llvm::Type* memory_type(DType t) const;           // one element in memory
-    llvm::Type* register_scalar(DType t) const;       // one element in a register
-    llvm::Type* register_type(DType t) const;         // `lanes` of them
-    llvm::Type* widen(llvm::Type* scalar) const;      // `lanes` of any scalar type
-    llvm::Value* splat(llvm::Value* scalar) const;    // as a vector, if not one already
+    llvm::Type* memory_type(DType t) const;              // one element in memory
+    llvm::Type* register_scalar(DType t) const;          // one element in a register
+    llvm::Type* register_type(DType t) const;            // `lanes` of them
+    llvm::Type* widen(llvm::Type* scalar) const;         // `lanes` of any scalar type
+    llvm::Value* splat(llvm::Value* scalar) const;       // as a vector, if not one already
     llvm::Value* constant(DType t, uint64_t bits) const; // one element in register form
 
     /// Memory form to register form and back. Values may be scalars or vectors.
@@ -37,12 +37,14 @@ class VectorEmitter {
 
     /// <, <=, >, >=: false for NaN, and with `quiet` without raising a flag for it.
     llvm::Value* ordered(llvm::CmpInst::Predicate predicate, llvm::Value* x, llvm::Value* y);
-    llvm::Value* maximum(llvm::Value* a, llvm::Value* b_, bool is_max);        // floats, NaN wins
-    llvm::Value* f(llvm::Value* like, double x) const;                         // constant of the same type
+    llvm::Value* maximum(llvm::Value* a, llvm::Value* b_, bool is_max); // floats, NaN wins
+    llvm::Value* f(llvm::Value* like, double x) const;                  // constant of the same type
     llvm::Value* i(llvm::Value* like, int64_t x) const;
     llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z);
     llvm::Value* unary(llvm::Intrinsic::ID id, llvm::Value* x) { return b.CreateUnaryIntrinsic(id, x); }
-    llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign) { return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign); }
+    llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign) {
+        return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
+    }
     llvm::Type* integer_like(llvm::Type* t) const; // integers as wide as these floats
     llvm::Type* with_element(llvm::Type* t, llvm::Type* element) const;
 

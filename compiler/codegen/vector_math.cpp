@@ -18,9 +18,7 @@ namespace {
 #include "compiler/codegen/polynomials.inc"
 
 bool is_f64(Value* v) { return v->getType()->getScalarType()->isDoubleTy(); }
-int64_t bits_of(Value* like, double x) {
-    return is_f64(like) ? std::bit_cast<int64_t>(x) : std::bit_cast<int32_t>(static_cast<float>(x));
-}
+int64_t bits_of(Value* like, double x) { return is_f64(like) ? std::bit_cast<int64_t>(x) : std::bit_cast<int32_t>(static_cast<float>(x)); }
 /// Bits of the magnitude, as integers: comparing them raises no flag, and NaN is larger than everything.
 Value* magnitude_bits(VectorEmitter& e, Value* x) {
     Value* bits = e.b.CreateBitCast(x, e.integer_like(x->getType()));
@@ -153,7 +151,8 @@ Value* VectorEmitter::log(Value* x) {
     Value* m_bits = b.CreateAdd(b.CreateAnd(offset, i(bits, low_mask)), i(bits, root));
     Value* t = b.CreateFSub(b.CreateBitCast(m_bits, x->getType()), f(x, 1));
     // k as a float without a conversion of 64-bit integers, which AVX2 lacks.
-    Value* n = wide ? b.CreateFSub(b.CreateBitCast(b.CreateAdd(k, i(k, bits_of(x, 0x1.8p52))), x->getType()), f(x, 0x1.8p52)) : b.CreateSIToFP(k, x->getType());
+    Value* n = wide ? b.CreateFSub(b.CreateBitCast(b.CreateAdd(k, i(k, bits_of(x, 0x1.8p52))), x->getType()), f(x, 0x1.8p52))
+                    : b.CreateSIToFP(k, x->getType());
     Value* s = b.CreateFDiv(t, b.CreateFAdd(t, f(x, 2)));
     Value* z = b.CreateFMul(s, s);
     Value* r = b.CreateFMul(z, wide ? horner(z, log_f64) : horner(z, log_f32));
@@ -258,28 +257,58 @@ Value* VectorEmitter::by_way_of_f64(ScalarOp op, Value* x) {
     const float largest = std::numeric_limits<float>::max();
     Value* special = nullptr;
     switch (op) {
-    case ScalarOp::exp2: special = magnitude_above(*this, x, 125.0); break;
-    case ScalarOp::expm1: case ScalarOp::sinh: case ScalarOp::cosh: special = magnitude_above(*this, x, 86.0); break;
-    case ScalarOp::tan: special = magnitude_above(*this, x, 0x1p20); break;
-    case ScalarOp::log2: case ScalarOp::log10: special = b.CreateICmpUGE(b.CreateSub(bits, i(bits, bits_of(x, 0x1p-126))), i(bits, bits_of(x, INFINITY) - bits_of(x, 0x1p-126))); break;
-    case ScalarOp::log1p: special = b.CreateOr(b.CreateICmpUGE(bits, i(bits, bits_of(x, -1.0))), magnitude_above(*this, x, largest)); break;
-    default: return nullptr;
+    case ScalarOp::exp2:
+        special = magnitude_above(*this, x, 125.0);
+        break;
+    case ScalarOp::expm1:
+    case ScalarOp::sinh:
+    case ScalarOp::cosh:
+        special = magnitude_above(*this, x, 86.0);
+        break;
+    case ScalarOp::tan:
+        special = magnitude_above(*this, x, 0x1p20);
+        break;
+    case ScalarOp::log2:
+    case ScalarOp::log10:
+        special = b.CreateICmpUGE(b.CreateSub(bits, i(bits, bits_of(x, 0x1p-126))), i(bits, bits_of(x, INFINITY) - bits_of(x, 0x1p-126)));
+        break;
+    case ScalarOp::log1p:
+        special = b.CreateOr(b.CreateICmpUGE(bits, i(bits, bits_of(x, -1.0))), magnitude_above(*this, x, largest));
+        break;
+    default:
+        return nullptr;
     }
     Value* w = b.CreateFPExt(b.CreateSelect(special, f(x, 0.5), x), with_element(x->getType(), b.getDoubleTy()));
     Value *one = f(w, 1), *half = f(w, 0.5), *y = nullptr;
-    const auto if_tiny = [&](double limit, Value* small, Value* large) { return b.CreateSelect(magnitude_above(*this, w, limit), large, small); };
+    const auto if_tiny = [&](double limit, Value* small, Value* large) {
+        return b.CreateSelect(magnitude_above(*this, w, limit), large, small);
+    };
     switch (op) {
-    case ScalarOp::exp2: y = exp_core(b.CreateFMul(w, f(w, 0.69314718055994530942))); break;
-    case ScalarOp::expm1: y = if_tiny(1e-5, fma(b.CreateFMul(w, w), half, w), b.CreateFSub(exp_core(w), one)); break;
-    case ScalarOp::log2: y = b.CreateFMul(log(w), f(w, 1.44269504088896340736)); break;
-    case ScalarOp::log10: y = b.CreateFMul(log(w), f(w, 0.43429448190325182765)); break;
-    case ScalarOp::log1p: y = if_tiny(1e-7, fma(b.CreateFMul(w, w), f(w, -0.5), w), log(b.CreateFAdd(w, one))); break;
-    case ScalarOp::tan: y = b.CreateFDiv(sin_or_cos(w, false), sin_or_cos(w, true)); break;
+    case ScalarOp::exp2:
+        y = exp_core(b.CreateFMul(w, f(w, 0.69314718055994530942)));
+        break;
+    case ScalarOp::expm1:
+        y = if_tiny(1e-5, fma(b.CreateFMul(w, w), half, w), b.CreateFSub(exp_core(w), one));
+        break;
+    case ScalarOp::log2:
+        y = b.CreateFMul(log(w), f(w, 1.44269504088896340736));
+        break;
+    case ScalarOp::log10:
+        y = b.CreateFMul(log(w), f(w, 0.43429448190325182765));
+        break;
+    case ScalarOp::log1p:
+        y = if_tiny(1e-7, fma(b.CreateFMul(w, w), f(w, -0.5), w), log(b.CreateFAdd(w, one)));
+        break;
+    case ScalarOp::tan:
+        y = b.CreateFDiv(sin_or_cos(w, false), sin_or_cos(w, true));
+        break;
     default: {
         Value* e = exp_core(w);
         Value* inverse = b.CreateFDiv(one, e);
-        if (op == ScalarOp::cosh) y = b.CreateFMul(b.CreateFAdd(e, inverse), half);
-        else y = if_tiny(1e-3, fma(b.CreateFMul(w, b.CreateFMul(w, w)), f(w, 1.0 / 6), w), b.CreateFMul(b.CreateFSub(e, inverse), half));
+        if (op == ScalarOp::cosh)
+            y = b.CreateFMul(b.CreateFAdd(e, inverse), half);
+        else
+            y = if_tiny(1e-3, fma(b.CreateFMul(w, b.CreateFMul(w, w)), f(w, 1.0 / 6), w), b.CreateFMul(b.CreateFSub(e, inverse), half));
     }
     }
     y = b.CreateFPTrunc(y, x->getType());
@@ -292,19 +321,39 @@ Value* VectorEmitter::math(ScalarOp op, llvm::ArrayRef<Value*> a) {
     if (!is_f64(a[0]))
         if (Value* v = by_way_of_f64(op, a[0])) return v;
     switch (op) {
-    case ScalarOp::exp: return exp(a[0]);
-    case ScalarOp::log: return log(a[0]);
-    case ScalarOp::tanh: return tanh(a[0]);
-    case ScalarOp::erf: return erf(a[0]);
-    case ScalarOp::sigmoid: return sigmoid(a[0]);
-    case ScalarOp::sin: return sin_or_cos(a[0], false);
-    case ScalarOp::cos: return sin_or_cos(a[0], true);
-    case ScalarOp::pow: return pow(a[0], a[1]);
+    case ScalarOp::exp:
+        return exp(a[0]);
+    case ScalarOp::log:
+        return log(a[0]);
+    case ScalarOp::tanh:
+        return tanh(a[0]);
+    case ScalarOp::erf:
+        return erf(a[0]);
+    case ScalarOp::sigmoid:
+        return sigmoid(a[0]);
+    case ScalarOp::sin:
+        return sin_or_cos(a[0], false);
+    case ScalarOp::cos:
+        return sin_or_cos(a[0], true);
+    case ScalarOp::pow:
+        return pow(a[0], a[1]);
     // The C library's names are the ops' names.
-    case ScalarOp::exp2: case ScalarOp::expm1: case ScalarOp::log2: case ScalarOp::log10: case ScalarOp::log1p: case ScalarOp::tan:
-    case ScalarOp::atan: case ScalarOp::asin: case ScalarOp::acos: case ScalarOp::sinh: case ScalarOp::cosh: case ScalarOp::atan2:
-    case ScalarOp::hypot: return call_libm(std::string(scalar::info(op).name).c_str(), a);
-    default: DYNO_CHECK(false, std::string("an op on floats, not ") + std::string(scalar::info(op).name));
+    case ScalarOp::exp2:
+    case ScalarOp::expm1:
+    case ScalarOp::log2:
+    case ScalarOp::log10:
+    case ScalarOp::log1p:
+    case ScalarOp::tan:
+    case ScalarOp::atan:
+    case ScalarOp::asin:
+    case ScalarOp::acos:
+    case ScalarOp::sinh:
+    case ScalarOp::cosh:
+    case ScalarOp::atan2:
+    case ScalarOp::hypot:
+        return call_libm(std::string(scalar::info(op).name).c_str(), a);
+    default:
+        DYNO_CHECK(false, std::string("an op on floats, not ") + std::string(scalar::info(op).name));
     }
 }
 

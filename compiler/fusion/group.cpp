@@ -21,7 +21,9 @@ std::string name_of(const Graph& g, uint32_t id) { return std::string(graph::inf
 
 class Grouper {
   public:
-    explicit Grouper(const Graph& g) : g_(g), n_(static_cast<uint32_t>(g.nodes.size())), users_(n_), must_(n_, false), view_(n_, false), live_(n_, false), slot_(n_, {-1, 0}), placed_(n_), subtree_(n_, 0), row_length_(n_, 0) {
+    explicit Grouper(const Graph& g)
+        : g_(g), n_(static_cast<uint32_t>(g.nodes.size())), users_(n_), must_(n_, false), view_(n_, false), live_(n_, false),
+          slot_(n_, {-1, 0}), placed_(n_), subtree_(n_, 0), row_length_(n_, 0) {
         out_.writers.resize(n_);
         out_.in_memory.assign(n_, false);
     }
@@ -84,7 +86,8 @@ class Grouper {
 
     /// If the node's elements each come from a row that was reduced: that row's length, else 0.
     int64_t length_of_rows(uint32_t id) const {
-        if (kind(id) == OpKind::reduction) return node(node(id).operands[0].index).type.numel() / std::max<int64_t>(1, node(id).type.numel());
+        if (kind(id) == OpKind::reduction)
+            return node(node(id).operands[0].index).type.numel() / std::max<int64_t>(1, node(id).type.numel());
         if (kind(id) == OpKind::extern_ || node(id).op == Op::cat) return 0;
         int64_t length = 0;
         for (NodeId o : node(id).operands)
@@ -239,7 +242,8 @@ class Grouper {
                 if (found == group(c).maps.end()) continue;
                 for (const IndexMap& map : found->second) {
                     IndexMap mine = map;
-                    if (kind(user) == OpKind::reduction) mine = group(c).reduced.at(user);
+                    if (kind(user) == OpKind::reduction)
+                        mine = group(c).reduced.at(user);
                     else if (kind(user) == OpKind::movement) {
                         Sent sent = through_movement(g_, NodeId{user}, map, group(c).axes);
                         if (sent.kind == Sent::split && split(c, sent.axis, sent.inner)) {
@@ -364,7 +368,8 @@ class Grouper {
         for (const Axis& axis : g.axes) (axis.kind == Axis::row ? row_points : parallel_points) *= axis.extent;
         if (free_points != reduced_points || (rows && free_points != row_points)) return refuse(id, "its rows have another length");
         if (free_points == 0) return refuse(id, "its rows are empty");
-        if (!rows && free_points > longest_row && parallel_points / free_points < 64) return refuse(id, "the rows are too long to be kept on chip and too few to share");
+        if (!rows && free_points > longest_row && parallel_points / free_points < 64)
+            return refuse(id, "the rows are too long to be kept on chip and too few to share");
         IndexMap operand = map;
         if (!match(g, free, reduced, dims, operand)) return refuse(id, "its rows have another shape");
         for (size_t k : free) g.axes[k].kind = Axis::row;
@@ -373,7 +378,8 @@ class Grouper {
     }
 
     /// Free axes become the coordinates of the reduced dims, in order; several axes may count out one dim.
-    static bool match(const Group& g, const std::vector<size_t>& free, const std::vector<int64_t>& reduced, const std::vector<int64_t>& dims, IndexMap& operand) {
+    static bool match(const Group& g, const std::vector<size_t>& free, const std::vector<int64_t>& reduced,
+                      const std::vector<int64_t>& dims, IndexMap& operand) {
         size_t next = free.size();
         for (size_t r = reduced.size(); r-- > 0;) {
             const auto d = static_cast<size_t>(reduced[r]);
@@ -467,8 +473,11 @@ class Grouper {
         if (groups.size() > 200) return;
         for (GroupId a = 0; a < groups.size(); a++)
             for (GroupId b = a + 1; b < groups.size(); b++) {
-                if (groups[a].dead || groups[b].dead || groups[a].kind != Group::nest || groups[b].kind != Group::nest || groups[a].axes != groups[b].axes) continue;
-                const bool share = std::any_of(groups[a].reads.begin(), groups[a].reads.end(), [&](uint32_t r) { return groups[b].reads.count(r) && node(r).type.numel() > 1; });
+                if (groups[a].dead || groups[b].dead || groups[a].kind != Group::nest || groups[b].kind != Group::nest ||
+                    groups[a].axes != groups[b].axes)
+                    continue;
+                const bool share = std::any_of(groups[a].reads.begin(), groups[a].reads.end(),
+                                               [&](uint32_t r) { return groups[b].reads.count(r) && node(r).type.numel() > 1; });
                 if (!share || groups[a].maps.size() + groups[b].maps.size() > largest_group) continue;
                 if (depends_on(out_, a, b) || depends_on(out_, b, a)) continue;
                 merge(a, b);
@@ -498,7 +507,8 @@ class Grouper {
         return false;
     }
     void note(uint32_t id, const std::string& reason) {
-        if (noted_.insert(id).second) out_.notes.push_back({"not_fused", name_of(g_, id) + " is stored, not fused into its users: " + reason, node(id).from});
+        if (noted_.insert(id).second)
+            out_.notes.push_back({"not_fused", name_of(g_, id) + " is stored, not fused into its users: " + reason, node(id).from});
     }
 
     static constexpr double cheap = 0.13;         // four plain operations: less than a trip to memory

@@ -87,7 +87,8 @@ static bool take_digit(Affine& at, int64_t size, const std::vector<Axis>& axes, 
     return true;
 }
 
-static Sent through_reshape(const std::vector<int64_t>& from, const std::vector<int64_t>& to, const IndexMap& map, const std::vector<Axis>& axes) {
+static Sent through_reshape(const std::vector<int64_t>& from, const std::vector<int64_t>& to, const IndexMap& map,
+                            const std::vector<Axis>& axes) {
     Affine rest = linear(to, map, axes.size());
     for (size_t k = 0; k < axes.size(); k++)
         if (axes[k].extent <= 1) rest.strides[k] = 0;
@@ -97,8 +98,10 @@ static Sent through_reshape(const std::vector<int64_t>& from, const std::vector<
     while (outermost < from.size() && from[outermost] == 1) outermost++;
     for (size_t d = from.size(); d-- > 0;) {
         if (from[d] == 1) continue;
-        if (d == outermost) operand[d] = rest;
-        else if (from[d] == 0 || !take_digit(rest, from[d], axes, operand[d], sent)) return sent;
+        if (d == outermost)
+            operand[d] = rest;
+        else if (from[d] == 0 || !take_digit(rest, from[d], axes, operand[d], sent))
+            return sent;
     }
     sent.kind = Sent::map;
     sent.operand = std::move(operand);
@@ -136,7 +139,8 @@ Sent through_movement(const graph::Graph& graph, graph::NodeId id, const IndexMa
             for (int64_t& s : operand[d].strides) s = -s;
         }
         break;
-    default: DYNO_CHECK(false, "a movement node with one operand");
+    default:
+        DYNO_CHECK(false, "a movement node with one operand");
     }
     return {Sent::map, std::move(operand), 0, 0};
 }

@@ -31,10 +31,17 @@ std::vector<Level> levels(const LoopNest& nest) {
         Level level = Level::uniform;
         switch (i.kind) {
         case Instruction::constant:
-        case Instruction::scalar: break;
-        case Instruction::index: level = level_of(nest, nest.indices[i.which]); break;
-        case Instruction::load: level = level_of(nest, nest.loads[i.which].at); break;
-        case Instruction::reduce: level = Level::row; break;
+        case Instruction::scalar:
+            break;
+        case Instruction::index:
+            level = level_of(nest, nest.indices[i.which]);
+            break;
+        case Instruction::load:
+            level = level_of(nest, nest.loads[i.which].at);
+            break;
+        case Instruction::reduce:
+            level = Level::row;
+            break;
         case Instruction::apply:
             for (int k = 0; k < i.arity; k++) level = std::max(level, result[i.operands[k]]);
         }
@@ -56,13 +63,41 @@ std::vector<uint32_t> stages(const LoopNest& nest) {
 double cost_of(scalar::ScalarOp op) {
     using scalar::ScalarOp;
     switch (op) {
-    case ScalarOp::div: case ScalarOp::sqrt: case ScalarOp::reciprocal: case ScalarOp::rsqrt: return 0.2;
-    case ScalarOp::exp: case ScalarOp::log: case ScalarOp::tanh: case ScalarOp::erf: case ScalarOp::sigmoid: case ScalarOp::sin: case ScalarOp::cos: return 0.6;
-    case ScalarOp::pow: return 2;
-    case ScalarOp::floor_div: case ScalarOp::remainder: case ScalarOp::fmod: return 3;
-    case ScalarOp::exp2: case ScalarOp::expm1: case ScalarOp::log2: case ScalarOp::log10: case ScalarOp::log1p: case ScalarOp::tan: case ScalarOp::atan:
-    case ScalarOp::asin: case ScalarOp::acos: case ScalarOp::sinh: case ScalarOp::cosh: case ScalarOp::atan2: case ScalarOp::hypot: return 6;
-    default: return 0.03;
+    case ScalarOp::div:
+    case ScalarOp::sqrt:
+    case ScalarOp::reciprocal:
+    case ScalarOp::rsqrt:
+        return 0.2;
+    case ScalarOp::exp:
+    case ScalarOp::log:
+    case ScalarOp::tanh:
+    case ScalarOp::erf:
+    case ScalarOp::sigmoid:
+    case ScalarOp::sin:
+    case ScalarOp::cos:
+        return 0.6;
+    case ScalarOp::pow:
+        return 2;
+    case ScalarOp::floor_div:
+    case ScalarOp::remainder:
+    case ScalarOp::fmod:
+        return 3;
+    case ScalarOp::exp2:
+    case ScalarOp::expm1:
+    case ScalarOp::log2:
+    case ScalarOp::log10:
+    case ScalarOp::log1p:
+    case ScalarOp::tan:
+    case ScalarOp::atan:
+    case ScalarOp::asin:
+    case ScalarOp::acos:
+    case ScalarOp::sinh:
+    case ScalarOp::cosh:
+    case ScalarOp::atan2:
+    case ScalarOp::hypot:
+        return 6;
+    default:
+        return 0.03;
     }
 }
 
@@ -70,12 +105,15 @@ static void verify_instruction(const LoopNest& nest, ValueId id) {
     const Instruction& i = nest.body[id];
     DYNO_CHECK(i.dtype != DType::none && !is_complex(i.dtype), "a body value has an element type that loops know");
     for (int k = 0; k < i.arity; k++) DYNO_CHECK(i.operands[k] < id, "operands precede their users");
-    if (i.kind == Instruction::load) DYNO_CHECK(i.dtype == nest.parameters[nest.loads[i.which].parameter].dtype, "a load has its parameter's dtype");
-    if (i.kind == Instruction::scalar) DYNO_CHECK(i.which < nest.scalars.size() && i.dtype == nest.scalars[i.which], "a scalar has its slot's dtype");
+    if (i.kind == Instruction::load)
+        DYNO_CHECK(i.dtype == nest.parameters[nest.loads[i.which].parameter].dtype, "a load has its parameter's dtype");
+    if (i.kind == Instruction::scalar)
+        DYNO_CHECK(i.which < nest.scalars.size() && i.dtype == nest.scalars[i.which], "a scalar has its slot's dtype");
     if (i.kind == Instruction::apply) DYNO_CHECK(scalar::info(i.op).arity == i.arity && i.arity > 0, "an op has its arity");
     if (i.kind == Instruction::reduce) {
         const bool position = i.how == Reduction::argmax || i.how == Reduction::argmin;
-        DYNO_CHECK(i.arity == 1 && (position ? i.dtype == DType::i64 : i.dtype == nest.body[i.operands[0]].dtype), "a reduction has its dtype");
+        DYNO_CHECK(i.arity == 1 && (position ? i.dtype == DType::i64 : i.dtype == nest.body[i.operands[0]].dtype),
+                   "a reduction has its dtype");
     }
 }
 
@@ -90,7 +128,8 @@ void verify(const LoopNest& nest) {
     for (ValueId id = 0; id < nest.body.size(); id++) verify_instruction(nest, id);
     for (const Instruction& i : nest.body)
         if (i.kind == Instruction::reduce)
-            DYNO_CHECK(row_length(nest) > 0 || i.how == Reduction::sum || i.how == Reduction::prod || i.how == Reduction::any || i.how == Reduction::all,
+            DYNO_CHECK(row_length(nest) > 0 || i.how == Reduction::sum || i.how == Reduction::prod || i.how == Reduction::any ||
+                           i.how == Reduction::all,
                        "a reduction over nothing has an identity");
     for (const Store& store : nest.stores) {
         check(store.to.at);

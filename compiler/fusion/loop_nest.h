@@ -80,7 +80,7 @@ struct LoopNest {
     std::vector<Affine> indices;
     std::vector<Instruction> body;
     std::vector<Store> stores;
-    bool reports_flags = false; // NumPy: raised floating-point flags are those of the program's own arithmetic
+    bool reports_flags = false;   // NumPy: raised floating-point flags are those of the program's own arithmetic
     std::vector<SourceSpan> from; // by body value: the line it comes from; may be empty
 };
 

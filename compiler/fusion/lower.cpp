@@ -18,14 +18,17 @@ namespace {
 
 class Lowering {
   public:
-    Lowering(const Graph& g, const Grouping& grouping, GroupId id, const Places& places) : g_(g), grouping_(grouping), group_(grouping.groups[id]), places_(places) {}
+    Lowering(const Graph& g, const Grouping& grouping, GroupId id, const Places& places)
+        : g_(g), grouping_(grouping), group_(grouping.groups[id]), places_(places) {}
 
     Lowered run() {
         out_.nest.axes = group_.axes;
         for (const Root& root : group_.roots) {
             IndexMap map;
-            if (!root.copy) map = group_.maps.at(root.node.index).front();
-            else map = whole(g_[root.node].type.dims);
+            if (!root.copy)
+                map = group_.maps.at(root.node.index).front();
+            else
+                map = whole(g_[root.node].type.dims);
             const ValueId v = root.copy ? load_or_number(root.node, map) : value(root.node, map);
             const Location to = places_.of_root(root);
             out_.nest.stores.push_back({v, {parameter(to.buffer, g_[root.node].type.dtype, true), shifted(to, map)}});
@@ -79,19 +82,23 @@ class Lowering {
         const graph::OpKind kind = graph::info(node.op).kind;
         if (node.op == Op::iota) {
             out_.nest.indices.push_back(map[0]);
-            return append({.kind = Instruction::index, .dtype = node.type.dtype, .which = static_cast<uint32_t>(out_.nest.indices.size() - 1)}, id);
+            return append(
+                {.kind = Instruction::index, .dtype = node.type.dtype, .which = static_cast<uint32_t>(out_.nest.indices.size() - 1)}, id);
         }
         if (kind == graph::OpKind::movement) return moved(id, map);
         if (kind == graph::OpKind::reduction) return reduced(id);
         Instruction i{.kind = Instruction::apply, .op = graph::scalar_op_of(node.op), .dtype = node.type.dtype};
         DYNO_CHECK(i.op != scalar::ScalarOp::count_, "an op that loops know: composites are decomposed before fusion");
         for (NodeId o : node.operands) i.operands[i.arity++] = value(o, g_[o].type.dims.empty() ? IndexMap{} : map);
-        if (node.type.domain == graph::Domain::numpy) out_.nest.reports_flags |= is_float(node.type.dtype) || is_float(g_[node.operands[0]].type.dtype);
+        if (node.type.domain == graph::Domain::numpy)
+            out_.nest.reports_flags |= is_float(node.type.dtype) || is_float(g_[node.operands[0]].type.dtype);
         return append(i, id);
     }
 
     ValueId reduced(NodeId id) {
-        static constexpr std::pair<Op, Reduction> rows[] = {{Op::sum, Reduction::sum}, {Op::prod, Reduction::prod}, {Op::amax, Reduction::amax}, {Op::amin, Reduction::amin}, {Op::argmax, Reduction::argmax}, {Op::argmin, Reduction::argmin}, {Op::any, Reduction::any}, {Op::all, Reduction::all}};
+        static constexpr std::pair<Op, Reduction> rows[] = {
+            {Op::sum, Reduction::sum},       {Op::prod, Reduction::prod},     {Op::amax, Reduction::amax}, {Op::amin, Reduction::amin},
+            {Op::argmax, Reduction::argmax}, {Op::argmin, Reduction::argmin}, {Op::any, Reduction::any},   {Op::all, Reduction::all}};
         const Node& node = g_[id];
         Instruction i{.kind = Instruction::reduce, .dtype = node.type.dtype, .arity = 1};
         for (const auto& [op, how] : rows)
@@ -129,7 +136,8 @@ class Lowering {
         if (node.op == Op::scalar) {
             out_.scalars.push_back(id);
             out_.nest.scalars.push_back(node.type.dtype);
-            return append({.kind = Instruction::scalar, .dtype = node.type.dtype, .which = static_cast<uint32_t>(out_.scalars.size() - 1)}, id);
+            return append({.kind = Instruction::scalar, .dtype = node.type.dtype, .which = static_cast<uint32_t>(out_.scalars.size() - 1)},
+                          id);
         }
         const Location place = places_.of(id);
         return load(id, place, shifted(place, map));
@@ -137,7 +145,8 @@ class Lowering {
 
     static uint64_t bits_of(const Node& node) {
         const DType t = node.type.dtype;
-        if (!is_float(t)) return node.ints.empty() ? static_cast<uint64_t>(static_cast<int64_t>(node.number)) : static_cast<uint64_t>(node.ints[0]);
+        if (!is_float(t))
+            return node.ints.empty() ? static_cast<uint64_t>(static_cast<int64_t>(node.number)) : static_cast<uint64_t>(node.ints[0]);
         if (t == DType::f64) return std::bit_cast<uint64_t>(node.number);
         const auto narrow = static_cast<float>(node.number);
         if (t == DType::f32) return std::bit_cast<uint32_t>(narrow);
@@ -149,7 +158,8 @@ class Lowering {
         for (const Instruction& i : out_.nest.body) {
             static constexpr const char* reductions[] = {"sum", "prod", "amax", "amin", "argmax", "argmin", "any", "all"};
             if (i.kind != Instruction::apply && i.kind != Instruction::reduce) continue;
-            const std::string op = i.kind == Instruction::reduce ? reductions[static_cast<int>(i.how)] : std::string(scalar::info(i.op).name);
+            const std::string op =
+                i.kind == Instruction::reduce ? reductions[static_cast<int>(i.how)] : std::string(scalar::info(i.op).name);
             text += (text.empty() ? "" : "_") + op;
             if (text.size() > 60) break;
         }

@@ -23,7 +23,7 @@ struct Places {
 
 struct Lowered {
     LoopNest nest;
-    std::vector<uint32_t> buffers;        // of the schedule, by parameter
+    std::vector<uint32_t> buffers; // of the schedule, by parameter
     std::vector<graph::NodeId> scalars;
 };
 

@@ -16,7 +16,8 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
         const Lifetime& mine = lifetimes[id];
         std::vector<std::pair<int64_t, int64_t>> taken; // of those alive at the same time
         for (size_t other : placed)
-            if (lifetimes[other].first <= mine.last && mine.first <= lifetimes[other].last) taken.push_back({plan.offsets[other], plan.offsets[other] + lifetimes[other].bytes});
+            if (lifetimes[other].first <= mine.last && mine.first <= lifetimes[other].last)
+                taken.push_back({plan.offsets[other], plan.offsets[other] + lifetimes[other].bytes});
         std::sort(taken.begin(), taken.end());
         int64_t at = 0;
         for (const auto& [from, to] : taken) {

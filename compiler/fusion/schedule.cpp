@@ -75,7 +75,8 @@ class Scheduler final : public Places {
         if (slot_.empty())
             for (const Group& group : grouping_.groups)
                 for (const Root& root : group.roots)
-                    if (!group.dead && root.slot_of >= 0 && !root.copy) slot_[root.node.index] = {static_cast<uint32_t>(root.slot_of), root.slot};
+                    if (!group.dead && root.slot_of >= 0 && !root.copy)
+                        slot_[root.node.index] = {static_cast<uint32_t>(root.slot_of), root.slot};
         return slot_.count(id) != 0;
     }
 
@@ -90,7 +91,8 @@ class Scheduler final : public Places {
         } else if (graph::info(node.op).kind == graph::OpKind::extern_) {
             kind = Buffer::extern_;
         }
-        const bool view = std::any_of(grouping_.groups.begin(), grouping_.groups.end(), [&](const Group& g) { return g.kind == Group::view && g.node.index == id; });
+        const bool view = std::any_of(grouping_.groups.begin(), grouping_.groups.end(),
+                                      [&](const Group& g) { return g.kind == Group::view && g.node.index == id; });
         if (view) kind = Buffer::extern_;
         for (const graph::Output& o : g_.outputs)
             if (o.node.index == id && node.op != Op::input) strides = o.strides;
@@ -107,7 +109,9 @@ class Scheduler final : public Places {
             const Group& g = grouping_.groups[id];
             if (!g.dead) (g.kind == Group::call ? calls : rest).push_back(id);
         }
-        const auto first = [&](GroupId id) { return grouping_.groups[id].kind == Group::nest ? grouping_.groups[id].roots[0].node.index : grouping_.groups[id].node.index; };
+        const auto first = [&](GroupId id) {
+            return grouping_.groups[id].kind == Group::nest ? grouping_.groups[id].roots[0].node.index : grouping_.groups[id].node.index;
+        };
         for (auto* list : {&calls, &rest}) {
             std::sort(list->begin(), list->end(), [&](GroupId a, GroupId b) { return first(a) < first(b); });
             for (GroupId id : *list) emit(id);
@@ -135,7 +139,9 @@ class Scheduler final : public Places {
         int64_t bytes = 0;
         const KernelStep& step = std::get<KernelStep>(out_.steps.back());
         for (uint32_t b : step.buffers) bytes += out_.buffers[b].bytes;
-        out_.notes.push_back({"kernel", nest.name + ": " + std::to_string(group.maps.size()) + " operations, " + std::to_string(bytes) + " bytes", g_[group.roots[0].node].from});
+        out_.notes.push_back({"kernel",
+                              nest.name + ": " + std::to_string(group.maps.size()) + " operations, " + std::to_string(bytes) + " bytes",
+                              g_[group.roots[0].node].from});
     }
 
     // --- the arena

@@ -21,7 +21,8 @@ void drop_unit_axes(LoopNest& nest) {
         if (nest.axes[k].extent != 1) continue;
         // The last row axis stays: without one the nest would no longer reduce.
         const auto rows = std::count_if(nest.axes.begin(), nest.axes.end(), [](const Axis& a) { return a.kind == Axis::row; });
-        const bool reduces = std::any_of(nest.body.begin(), nest.body.end(), [](const Instruction& i) { return i.kind == Instruction::reduce; });
+        const bool reduces =
+            std::any_of(nest.body.begin(), nest.body.end(), [](const Instruction& i) { return i.kind == Instruction::reduce; });
         if (nest.axes[k].kind == Axis::row && rows == 1 && reduces) continue;
         nest.axes.erase(nest.axes.begin() + static_cast<std::ptrdiff_t>(k));
         each_affine(nest, [&](Affine& at) { at.strides.erase(at.strides.begin() + static_cast<std::ptrdiff_t>(k)); });
@@ -45,7 +46,9 @@ double vote(const LoopNest& nest, size_t a, size_t b) {
 }
 
 void order_axes(LoopNest& nest) {
-    const bool positions = std::any_of(nest.body.begin(), nest.body.end(), [](const Instruction& i) { return i.kind == Instruction::reduce && (i.how == Reduction::argmax || i.how == Reduction::argmin); });
+    const bool positions = std::any_of(nest.body.begin(), nest.body.end(), [](const Instruction& i) {
+        return i.kind == Instruction::reduce && (i.how == Reduction::argmax || i.how == Reduction::argmin);
+    });
     std::vector<size_t> order(nest.axes.size());
     std::iota(order.begin(), order.end(), size_t{0});
     for (size_t k = 1; k < order.size(); k++) // insertion: votes need not be transitive

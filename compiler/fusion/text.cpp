@@ -28,12 +28,18 @@ static std::string affine(const Affine& at) {
 static std::string instruction(const LoopNest& nest, const Instruction& i) {
     std::string text;
     switch (i.kind) {
-    case Instruction::constant: return fmt::format("constant {:#x}", i.bits);
-    case Instruction::scalar: return fmt::format("scalar {}", i.which);
-    case Instruction::index: return "index " + affine(nest.indices[i.which]);
-    case Instruction::load: return fmt::format("load {} {}", nest.loads[i.which].parameter, affine(nest.loads[i.which].at));
-    case Instruction::reduce: return fmt::format("reduce {} %{}", reduction_names[static_cast<int>(i.how)], i.operands[0]);
-    case Instruction::apply: text = scalar::info(i.op).name;
+    case Instruction::constant:
+        return fmt::format("constant {:#x}", i.bits);
+    case Instruction::scalar:
+        return fmt::format("scalar {}", i.which);
+    case Instruction::index:
+        return "index " + affine(nest.indices[i.which]);
+    case Instruction::load:
+        return fmt::format("load {} {}", nest.loads[i.which].parameter, affine(nest.loads[i.which].at));
+    case Instruction::reduce:
+        return fmt::format("reduce {} %{}", reduction_names[static_cast<int>(i.how)], i.operands[0]);
+    case Instruction::apply:
+        text = scalar::info(i.op).name;
     }
     for (int k = 0; k < i.arity; k++) text += fmt::format(" %{}", i.operands[static_cast<size_t>(k)]);
     return text;
@@ -44,7 +50,8 @@ std::string to_text(const LoopNest& nest) {
     for (const Axis& axis : nest.axes) text += fmt::format("axis {} {}\n", axis.kind == Axis::row ? "row" : "parallel", axis.extent);
     for (const Parameter& p : nest.parameters) text += fmt::format("parameter {}{}\n", name_of(p.dtype), p.written ? " written" : "");
     for (DType t : nest.scalars) text += fmt::format("scalar {}\n", name_of(t));
-    for (size_t k = 0; k < nest.body.size(); k++) text += fmt::format("%{}: {} = {}\n", k, name_of(nest.body[k].dtype), instruction(nest, nest.body[k]));
+    for (size_t k = 0; k < nest.body.size(); k++)
+        text += fmt::format("%{}: {} = {}\n", k, name_of(nest.body[k].dtype), instruction(nest, nest.body[k]));
     for (const Store& s : nest.stores) text += fmt::format("store %{} {} {}\n", s.value, s.to.parameter, affine(s.to.at));
     return text;
 }

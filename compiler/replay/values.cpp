@@ -139,6 +139,13 @@ PyObject* make_new(RunState& run, const NewObject& plan, PyObject*& place) {
         return place = must(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(&PyRange_Type), part(0), part(1), part(2), nullptr));
     case NewObject::list_iterator: case NewObject::tuple_iterator: case NewObject::range_iterator:
         return place = make_iterator(run.value(plan.parts.at(0)), plan.position);
+    case NewObject::called: { // dict.values, enumerate, zip, reversed of builtin containers: no user code
+        std::vector<PyObject*> args;
+        for (const ValueRef& part : plan.parts) args.push_back(run.value(part));
+        PyObject* callable = run.plan.anchors.objects()[plan.type];
+        auto made = Owned<>::steal(must(PyObject_Vectorcall(callable, args.data(), args.size(), nullptr)));
+        return place = plan.position < 0 ? made.release() : make_iterator(made.get(), plan.position);
+    }
     default: return make_container(run, plan, place);
     }
 }

@@ -60,7 +60,8 @@ struct Run {
 uint32_t run_range(const Run& run, int64_t begin, int64_t end) {
     void* local = nullptr;
     if (run.code.local_bytes > 0 && !(local = local_scratch.at_least(run.code.local_bytes))) return out_of_memory;
-    if (!run.code.reports_flags) return run.phase.run(run.buffers, run.scalars, run.shared, local, begin, end) ? uint32_t{integer_zero_division} : 0u;
+    if (!run.code.reports_flags)
+        return run.phase.run(run.buffers, run.scalars, run.shared, local, begin, end) ? uint32_t{integer_zero_division} : 0u;
     const unsigned before = _mm_getcsr();
     _mm_setcsr(before & ~raised_flags);
     uint32_t flags = run.phase.run(run.buffers, run.scalars, run.shared, local, begin, end) ? uint32_t{integer_zero_division} : 0u;
@@ -86,7 +87,8 @@ Result<std::unique_ptr<LoadedCode>> load_code(const codegen::CompiledCode& code)
     for (const codegen::Phase& p : code.phases) {
         const auto found = loaded->memory.symbols.find(p.symbol);
         if (found == loaded->memory.symbols.end()) return Refusal{"the object lacks " + p.symbol};
-        loaded->phases.push_back({reinterpret_cast<PhaseFunction>(found->second), p.units, std::max<int64_t>(1, p.grain), static_cast<double>(p.units) * p.unit_nanoseconds});
+        loaded->phases.push_back({reinterpret_cast<PhaseFunction>(found->second), p.units, std::max<int64_t>(1, p.grain),
+                                  static_cast<double>(p.units) * p.unit_nanoseconds});
     }
     loaded->shared_bytes = code.shared_bytes;
     loaded->local_bytes = code.local_bytes;

@@ -46,7 +46,7 @@ class Executable {
   private:
     explicit Executable(std::unique_ptr<LoadedCode> code);
     std::atomic<const LoadedCode*> current_;
-    std::mutex mutex_;                             // guards `loaded_`
+    std::mutex mutex_;                                // guards `loaded_`
     std::vector<std::unique_ptr<LoadedCode>> loaded_; // all that ever was current
 };
 

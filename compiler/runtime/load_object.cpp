@@ -28,13 +28,37 @@ void* c_function(const std::string& name) {
     using D = double (*)(double);
     using F2 = float (*)(float, float);
     using D2 = double (*)(double, double);
-#define DYNO_ONE(name) {#name, reinterpret_cast<void*>(static_cast<D>(::name))}, {#name "f", reinterpret_cast<void*>(static_cast<F>(::name##f))}
-#define DYNO_TWO(name) {#name, reinterpret_cast<void*>(static_cast<D2>(::name))}, {#name "f", reinterpret_cast<void*>(static_cast<F2>(::name##f))}
+#define DYNO_ONE(name)                                                                                                                     \
+    {#name, reinterpret_cast<void*>(static_cast<D>(::name))}, { #name "f", reinterpret_cast<void*>(static_cast<F>(::name##f)) }
+#define DYNO_TWO(name)                                                                                                                     \
+    {#name, reinterpret_cast<void*>(static_cast<D2>(::name))}, { #name "f", reinterpret_cast<void*>(static_cast<F2>(::name##f)) }
     static const std::map<std::string, void*> table = {
-        DYNO_ONE(exp),  DYNO_ONE(exp2), DYNO_ONE(expm1), DYNO_ONE(log),  DYNO_ONE(log2), DYNO_ONE(log10), DYNO_ONE(log1p), DYNO_ONE(sin),
-        DYNO_ONE(cos),  DYNO_ONE(tan),  DYNO_ONE(atan),  DYNO_ONE(asin), DYNO_ONE(acos), DYNO_ONE(sinh),  DYNO_ONE(cosh),  DYNO_ONE(tanh),
-        DYNO_ONE(erf),  DYNO_TWO(pow),  DYNO_TWO(atan2), DYNO_TWO(hypot), DYNO_TWO(fmod), DYNO_ONE(floor), DYNO_ONE(ceil), DYNO_ONE(trunc),
-        DYNO_ONE(roundeven), DYNO_ONE(rint),
+        DYNO_ONE(exp),
+        DYNO_ONE(exp2),
+        DYNO_ONE(expm1),
+        DYNO_ONE(log),
+        DYNO_ONE(log2),
+        DYNO_ONE(log10),
+        DYNO_ONE(log1p),
+        DYNO_ONE(sin),
+        DYNO_ONE(cos),
+        DYNO_ONE(tan),
+        DYNO_ONE(atan),
+        DYNO_ONE(asin),
+        DYNO_ONE(acos),
+        DYNO_ONE(sinh),
+        DYNO_ONE(cosh),
+        DYNO_ONE(tanh),
+        DYNO_ONE(erf),
+        DYNO_TWO(pow),
+        DYNO_TWO(atan2),
+        DYNO_TWO(hypot),
+        DYNO_TWO(fmod),
+        DYNO_ONE(floor),
+        DYNO_ONE(ceil),
+        DYNO_ONE(trunc),
+        DYNO_ONE(roundeven),
+        DYNO_ONE(rint),
         {"fma", reinterpret_cast<void*>(static_cast<double (*)(double, double, double)>(::fma))},
         {"fmaf", reinterpret_cast<void*>(static_cast<float (*)(float, float, float)>(::fmaf))},
         {"memcpy", reinterpret_cast<void*>(static_cast<void* (*)(void*, const void*, size_t)>(::memcpy))},
@@ -60,7 +84,8 @@ class Loader {
     explicit Loader(const std::vector<uint8_t>& object) : object_(object), base_(object.data()) {}
 
     Result<CodeMemory> run() {
-        if (object_.size() < sizeof(Elf64_Ehdr) || std::memcmp(base_, ELFMAG, SELFMAG) != 0) return Refusal{"the code is not an ELF object"};
+        if (object_.size() < sizeof(Elf64_Ehdr) || std::memcmp(base_, ELFMAG, SELFMAG) != 0)
+            return Refusal{"the code is not an ELF object"};
         header_ = reinterpret_cast<const Elf64_Ehdr*>(base_);
         if (header_->e_type != ET_REL || header_->e_machine != EM_X86_64) return Refusal{"the object is not relocatable x86-64 code"};
         if (header_->e_shoff + uint64_t{header_->e_shnum} * sizeof(Elf64_Shdr) > object_.size()) return Refusal{"the object is cut short"};
@@ -94,18 +119,22 @@ class Loader {
         if (at == MAP_FAILED) return "no memory for code";
         memory_.address = at;
         for (size_t k = 0; k < header_->e_shnum; k++)
-            if (offsets_[k] != SIZE_MAX && sections_[k].sh_type != SHT_NOBITS) std::memcpy(start() + offsets_[k], base_ + sections_[k].sh_offset, sections_[k].sh_size);
+            if (offsets_[k] != SIZE_MAX && sections_[k].sh_type != SHT_NOBITS)
+                std::memcpy(start() + offsets_[k], base_ + sections_[k].sh_offset, sections_[k].sh_size);
         return {};
     }
 
     uint8_t* start() { return static_cast<uint8_t*>(memory_.address); }
     const Elf64_Sym& symbol(size_t k) const { return reinterpret_cast<const Elf64_Sym*>(base_ + symbols_->sh_offset)[k]; }
-    std::string name_of(const Elf64_Sym& s) const { return reinterpret_cast<const char*>(base_ + sections_[symbols_->sh_link].sh_offset + s.st_name); }
+    std::string name_of(const Elf64_Sym& s) const {
+        return reinterpret_cast<const char*>(base_ + sections_[symbols_->sh_link].sh_offset + s.st_name);
+    }
 
     /// The symbol's address; of an external function its stub's.
     Result<uint8_t*> address_of(size_t k) {
         const Elf64_Sym& s = symbol(k);
-        if (s.st_shndx < header_->e_shnum && s.st_shndx != SHN_UNDEF && offsets_[s.st_shndx] != SIZE_MAX) return start() + offsets_[s.st_shndx] + s.st_value;
+        if (s.st_shndx < header_->e_shnum && s.st_shndx != SHN_UNDEF && offsets_[s.st_shndx] != SIZE_MAX)
+            return start() + offsets_[s.st_shndx] + s.st_value;
         void* function = c_function(name_of(s));
         if (!function) return Refusal{"generated code calls " + name_of(s) + ", which is not provided"};
         uint8_t* stub = start() + stubs_ + k * stub_bytes;
@@ -134,13 +163,20 @@ class Loader {
             std::memcpy(at, &narrow, 4);
         };
         switch (ELF64_R_TYPE(r.r_info)) {
-        case R_X86_64_64: std::memcpy(at, &value, 8); return {};
+        case R_X86_64_64:
+            std::memcpy(at, &value, 8);
+            return {};
         case R_X86_64_PC32:
-        case R_X86_64_PLT32: write32(value - reinterpret_cast<int64_t>(at)); return {};
+        case R_X86_64_PLT32:
+            write32(value - reinterpret_cast<int64_t>(at));
+            return {};
         case R_X86_64_GOTPCREL:
         case R_X86_64_GOTPCRELX:
-        case R_X86_64_REX_GOTPCRELX: write32(value + 8 - reinterpret_cast<int64_t>(at)); return {}; // the stub's address word
-        default: return "unknown relocation " + std::to_string(ELF64_R_TYPE(r.r_info));
+        case R_X86_64_REX_GOTPCRELX:
+            write32(value + 8 - reinterpret_cast<int64_t>(at));
+            return {}; // the stub's address word
+        default:
+            return "unknown relocation " + std::to_string(ELF64_R_TYPE(r.r_info));
         }
     }
 

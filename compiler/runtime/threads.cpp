@@ -34,7 +34,8 @@ int visit(dl_phdr_info* info, size_t, void* data) {
     search.loaded = info->dlpi_adds;
     if (!info->dlpi_name) return 0;
     if (std::strstr(info->dlpi_name, "libtorch_cpu.so")) search.torch = true;
-    if (std::strstr(info->dlpi_name, "libgomp") && (search.library.empty() || std::strstr(info->dlpi_name, "torch"))) search.library = info->dlpi_name;
+    if (std::strstr(info->dlpi_name, "libgomp") && (search.library.empty() || std::strstr(info->dlpi_name, "torch")))
+        search.library = info->dlpi_name;
     return 0;
 }
 int visit_first(dl_phdr_info* info, size_t, void* data) {
