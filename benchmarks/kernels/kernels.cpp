@@ -71,23 +71,28 @@ __attribute__((noinline)) static void plain(const float* a, const float* b, floa
 static void relu_chain(int64_t n) {
     const std::string N = std::to_string(n);
     const std::string type = "f32[" + N + "]";
-    Kernel k = make("%0: " + type + " = input {strides=[1]}\n%1: " + type + " = input {strides=[1]}\n%2: " + type + " = add %0 %1\n%3: " + type +
-                    " = relu %2\n%4: f32[] = constant {number=2}\n%5: " + type + " = expand %4\n%6: " + type + " = mul %3 %5\noutput %6 {strides=[1]}\n");
+    Kernel k = make("%0: " + type + " = input {strides=[1]}\n%1: " + type + " = input {strides=[1]}\n%2: " + type +
+                    " = add %0 %1\n%3: " + type + " = relu %2\n%4: f32[] = constant {number=2}\n%5: " + type + " = expand %4\n%6: " + type +
+                    " = mul %3 %5\noutput %6 {strides=[1]}\n");
     const auto size = static_cast<size_t>(n);
     float *a = memory(size), *b = memory(size), *c = memory(size);
     void* buffers[] = {a, b, c};
     const int turns = n > 1000000 ? 9 : 400;
     std::printf("relu(a+b)*2 f32 n=%-9lld compile ms %.2f / %.2f;", static_cast<long long>(n), k.compile_ms[0], k.compile_ms[1]);
     for (int threads : {1, 2}) {
-        const double hand = median(turns, [&] {
-            if (threads == 1 || n < 1000000) return plain(a, b, c, 0, size);
-            std::thread half([&] { plain(a, b, c, size / 2, size); });
-            plain(a, b, c, 0, size / 2);
-            half.join();
-        }, threads > 1);
+        const double hand = median(
+            turns,
+            [&] {
+                if (threads == 1 || n < 1000000) return plain(a, b, c, 0, size);
+                std::thread half([&] { plain(a, b, c, size / 2, size); });
+                plain(a, b, c, 0, size / 2);
+                half.join();
+            },
+            threads > 1);
         double mine[2];
         for (int level : {0, 1}) mine[level] = median(turns, [&] { k.run[level]->launch(buffers, nullptr, threads); }, threads > 1);
-        std::printf(" %d thr: plain %.1f us, level 0 %.1f, level 2 %.1f us (%.0f %%, %.1f GB/s);", threads, hand * 1e6, mine[0] * 1e6, mine[1] * 1e6, 100 * hand / mine[1], 12e-9 * static_cast<double>(n) / mine[1]);
+        std::printf(" %d thr: plain %.1f us, level 0 %.1f, level 2 %.1f us (%.0f %%, %.1f GB/s);", threads, hand * 1e6, mine[0] * 1e6,
+                    mine[1] * 1e6, 100 * hand / mine[1], 12e-9 * static_cast<double>(n) / mine[1]);
     }
     std::printf("\n");
     std::free(a), std::free(b), std::free(c);
@@ -139,7 +144,8 @@ int main() {
     relu_chain(65536);
     relu_chain(16 << 20);
     // Black-Scholes: spot, strike, time; rate 0.02, volatility 0.3.
-    any("Black-Scholes f64", replace_all(R"(
+    any("Black-Scholes f64",
+        replace_all(R"(
         %0: T = input {strides=[1]}
         %1: T = input {strides=[1]}
         %2: T = input {strides=[1]}
@@ -176,23 +182,39 @@ int main() {
         %33: T = mul %32 %26
         %34: T = sub %31 %33
         output %34 {strides=[1]}
-    )", "T ", "f64[1000000] "), 1e6, 32e6);
+    )",
+                    "T ", "f64[1000000] "),
+        1e6, 32e6);
     for (const char* op : {"exp", "log", "tanh", "erf", "sin", "sigmoid"})
         for (const char* t : {"f32", "f64"}) {
             const std::string type = std::string(t) + "[16384]";
-            any((std::string(op) + " " + t + " 16K").c_str(), "%0: " + type + " = input {strides=[1]}\n%1: " + type + " = " + op + " %0\noutput %1 {strides=[1]}\n", 16384, 16384.0 * (t[1] == '3' ? 8 : 16));
+            any((std::string(op) + " " + t + " 16K").c_str(),
+                "%0: " + type + " = input {strides=[1]}\n%1: " + type + " = " + op + " %0\noutput %1 {strides=[1]}\n", 16384,
+                16384.0 * (t[1] == '3' ? 8 : 16));
         }
     for (int64_t n : {64, 1024, 32768}) {
         const int64_t m = (4 << 20) / n;
-        const std::string full = "f32[" + std::to_string(m) + "," + std::to_string(n) + "]", row = "f32[" + std::to_string(m) + ",1]", strides = "{strides=[" + std::to_string(n) + ",1]}";
-        any(("softmax 4M, rows " + std::to_string(n)).c_str(), "%0: " + full + " = input " + strides + "\n%1: " + row + " = amax %0 {ints=[1]}\n%2: " + full + " = expand %1\n%3: " + full + " = sub %0 %2\n%4: " + full + " = exp %3\n%5: " + row +
-            " = sum %4 {ints=[1]}\n%6: " + full + " = expand %5\n%7: " + full + " = div %4 %6\noutput %7 " + strides + "\n", 4 << 20, 8.0 * (4 << 20));
-        any(("row sum 4M, rows " + std::to_string(n)).c_str(), "%0: " + full + " = input " + strides + "\n%1: " + row + " = sum %0 {ints=[1]}\noutput %1 {strides=[1,1]}\n", 4 << 20, 4.0 * (4 << 20));
+        const std::string full = "f32[" + std::to_string(m) + "," + std::to_string(n) + "]", row = "f32[" + std::to_string(m) + ",1]",
+                          strides = "{strides=[" + std::to_string(n) + ",1]}";
+        any(("softmax 4M, rows " + std::to_string(n)).c_str(),
+            "%0: " + full + " = input " + strides + "\n%1: " + row + " = amax %0 {ints=[1]}\n%2: " + full + " = expand %1\n%3: " + full +
+                " = sub %0 %2\n%4: " + full + " = exp %3\n%5: " + row + " = sum %4 {ints=[1]}\n%6: " + full + " = expand %5\n%7: " + full +
+                " = div %4 %6\noutput %7 " + strides + "\n",
+            4 << 20, 8.0 * (4 << 20));
+        any(("row sum 4M, rows " + std::to_string(n)).c_str(),
+            "%0: " + full + " = input " + strides + "\n%1: " + row + " = sum %0 {ints=[1]}\noutput %1 {strides=[1,1]}\n", 4 << 20,
+            4.0 * (4 << 20));
         const std::string column = "f32[1," + std::to_string(n) + "]";
-        any(("column sum 4M, " + std::to_string(n) + " columns").c_str(), "%0: " + full + " = input " + strides + "\n%1: " + column + " = sum %0 {ints=[0]}\noutput %1 {strides=[" + std::to_string(n) + ",1]}\n", 4 << 20, 4.0 * (4 << 20));
+        any(("column sum 4M, " + std::to_string(n) + " columns").c_str(),
+            "%0: " + full + " = input " + strides + "\n%1: " + column + " = sum %0 {ints=[0]}\noutput %1 {strides=[" + std::to_string(n) +
+                ",1]}\n",
+            4 << 20, 4.0 * (4 << 20));
     }
-    any("sum of 16M", "%0: f32[16777216] = input {strides=[1]}\n%1: f32[1] = sum %0 {ints=[0]}\noutput %1 {strides=[1]}\n", 16 << 20, 64.0 * (1 << 20));
-    any("sum of 64K", "%0: f32[65536] = input {strides=[1]}\n%1: f32[1] = sum %0 {ints=[0]}\noutput %1 {strides=[1]}\n", 65536, 65536 * 4.0);
-    any("sum of 64K f64", "%0: f64[65536] = input {strides=[1]}\n%1: f64[1] = sum %0 {ints=[0]}\noutput %1 {strides=[1]}\n", 65536, 65536 * 8.0);
+    any("sum of 16M", "%0: f32[16777216] = input {strides=[1]}\n%1: f32[1] = sum %0 {ints=[0]}\noutput %1 {strides=[1]}\n", 16 << 20,
+        64.0 * (1 << 20));
+    any("sum of 64K", "%0: f32[65536] = input {strides=[1]}\n%1: f32[1] = sum %0 {ints=[0]}\noutput %1 {strides=[1]}\n", 65536,
+        65536 * 4.0);
+    any("sum of 64K f64", "%0: f64[65536] = input {strides=[1]}\n%1: f64[1] = sum %0 {ints=[0]}\noutput %1 {strides=[1]}\n", 65536,
+        65536 * 8.0);
     return 0;
 }

@@ -22,7 +22,9 @@ Instruction constant(float x) {
     std::memcpy(&bits, &x, 4);
     return {Instruction::constant, ScalarOp::constant, Reduction::sum, DType::f32, {}, 0, 0, bits};
 }
-Instruction reduce(Reduction how, DType t, fusion::ValueId a) { return {Instruction::reduce, ScalarOp::count_, how, t, {a, 0, 0}, 1, 0, 0}; }
+Instruction reduce(Reduction how, DType t, fusion::ValueId a) {
+    return {Instruction::reduce, ScalarOp::count_, how, t, {a, 0, 0}, 1, 0, 0};
+}
 
 std::shared_ptr<runtime::Executable> make(const LoopNest& nest, int level) {
     auto e = runtime::Executable::load(codegen::compile(nest, codegen::host_target(), level));
@@ -36,7 +38,12 @@ TEST(Compile, ReluOfSumTimesTwo) {
         nest.axes = {{Axis::parallel, n}};
         nest.parameters = {{DType::f32}, {DType::f32}, {DType::f32, true}};
         nest.loads = {{0, {0, {1}}}, {1, {0, {1}}}};
-        nest.body = {load(DType::f32, 0), load(DType::f32, 1), apply(ScalarOp::add, DType::f32, 0, 1), apply(ScalarOp::relu, DType::f32, 2), constant(2), apply(ScalarOp::mul, DType::f32, 3, 4)};
+        nest.body = {load(DType::f32, 0),
+                     load(DType::f32, 1),
+                     apply(ScalarOp::add, DType::f32, 0, 1),
+                     apply(ScalarOp::relu, DType::f32, 2),
+                     constant(2),
+                     apply(ScalarOp::mul, DType::f32, 3, 4)};
         nest.stores = {{5, {2, {0, {1}}}}};
         std::vector<float> a(n), b(n), c(n + 1, -7);
         for (int64_t k = 0; k < n; k++) a[k] = std::sin(k), b[k] = std::cos(3 * k);
@@ -58,8 +65,12 @@ TEST(Compile, SoftmaxRows) {
         nest.axes = {{Axis::parallel, m}, {Axis::row, n}};
         nest.parameters = {{DType::f32}, {DType::f32, true}};
         nest.loads = {{0, {0, {n, 1}}}};
-        nest.body = {load(DType::f32, 0), reduce(Reduction::amax, DType::f32, 0), apply(ScalarOp::sub, DType::f32, 0, 1), apply(ScalarOp::exp, DType::f32, 2),
-                     reduce(Reduction::sum, DType::f32, 3), apply(ScalarOp::div, DType::f32, 3, 4)};
+        nest.body = {load(DType::f32, 0),
+                     reduce(Reduction::amax, DType::f32, 0),
+                     apply(ScalarOp::sub, DType::f32, 0, 1),
+                     apply(ScalarOp::exp, DType::f32, 2),
+                     reduce(Reduction::sum, DType::f32, 3),
+                     apply(ScalarOp::div, DType::f32, 3, 4)};
         nest.stores = {{5, {1, {0, {n, 1}}}}};
         std::vector<float> x(m * n), y(m * n), first;
         for (int64_t k = 0; k < m * n; k++) x[k] = 10 * std::sin(k);
@@ -72,7 +83,8 @@ TEST(Compile, SoftmaxRows) {
                 double top = -INFINITY, sum = 0;
                 for (int64_t k = 0; k < n; k++) top = std::max<double>(top, x[r * n + k]);
                 for (int64_t k = 0; k < n; k++) sum += std::exp(x[r * n + k] - top);
-                for (int64_t k = 0; k < n; k++) ASSERT_NEAR(y[r * n + k], std::exp(x[r * n + k] - top) / sum, 2e-6 * std::exp(x[r * n + k] - top) / sum);
+                for (int64_t k = 0; k < n; k++)
+                    ASSERT_NEAR(y[r * n + k], std::exp(x[r * n + k] - top) / sum, 2e-6 * std::exp(x[r * n + k] - top) / sum);
             }
         }
     }

@@ -39,7 +39,8 @@ LoopNest nest_of(ScalarOp op, DType t, int64_t n) {
 template <class T>
 std::vector<T> run(ScalarOp op, const std::vector<T>& x, const std::vector<T>& y, int level, uint32_t* flags = nullptr) {
     std::vector<T> r(x.size());
-    auto e = runtime::Executable::load(codegen::compile(nest_of(op, dtype_of<T>, static_cast<int64_t>(x.size())), codegen::host_target(), level));
+    auto e = runtime::Executable::load(
+        codegen::compile(nest_of(op, dtype_of<T>, static_cast<int64_t>(x.size())), codegen::host_target(), level));
     if (!e) throw std::runtime_error(e.reason());
     std::vector<const void*> buffers{x.data()};
     if (scalar::info(op).arity == 2) buffers.push_back(y.data());
@@ -54,8 +55,12 @@ double ulps(T mine, long double truth) {
     const T near = static_cast<T>(truth);
     if (std::isnan(mine) && std::isnan(near)) return 0;
     if (std::isinf(near)) return mine == near ? 0 : INFINITY;
-    if (mine == near) return std::abs(static_cast<double>((mine - truth) / std::max<long double>(std::abs(std::nextafter(near, static_cast<T>(INFINITY)) - near), std::numeric_limits<T>::denorm_min())));
-    const long double unit = std::max<long double>(std::abs(std::nextafter(std::abs(near), static_cast<T>(0)) - std::abs(near)), std::numeric_limits<T>::denorm_min());
+    if (mine == near)
+        return std::abs(
+            static_cast<double>((mine - truth) / std::max<long double>(std::abs(std::nextafter(near, static_cast<T>(INFINITY)) - near),
+                                                                       std::numeric_limits<T>::denorm_min())));
+    const long double unit = std::max<long double>(std::abs(std::nextafter(std::abs(near), static_cast<T>(0)) - std::abs(near)),
+                                                   std::numeric_limits<T>::denorm_min());
     return static_cast<double>(std::abs(mine - truth) / unit);
 }
 
@@ -66,14 +71,22 @@ struct Case {
     double limit; // ulp
 };
 const std::vector<Case> cases = {
-    {ScalarOp::exp, [](long double x) { return expl(x); }, -87, 88, 1.1},    {ScalarOp::log, [](long double x) { return logl(x); }, 1e-30, 1e30, 1.0},
-    {ScalarOp::tanh, [](long double x) { return tanhl(x); }, -12, 12, 1.6},  {ScalarOp::erf, [](long double x) { return erfl(x); }, -7, 7, 1.6},
-    {ScalarOp::sin, [](long double x) { return sinl(x); }, -30000, 30000, 1.2}, {ScalarOp::cos, [](long double x) { return cosl(x); }, -30000, 30000, 1.2},
-    {ScalarOp::sigmoid, [](long double x) { return 1 / (1 + expl(-x)); }, -80, 80, 2.5}, {ScalarOp::log1p, [](long double x) { return log1pl(x); }, -0.9, 1e6, 1.0},
-    {ScalarOp::expm1, [](long double x) { return expm1l(x); }, -20, 80, 1.0},  {ScalarOp::exp2, [](long double x) { return exp2l(x); }, -120, 120, 1.0},
-    {ScalarOp::log2, [](long double x) { return log2l(x); }, 1e-30, 1e30, 1.5}, {ScalarOp::log10, [](long double x) { return log10l(x); }, 1e-30, 1e30, 2.0},
-    {ScalarOp::sinh, [](long double x) { return sinhl(x); }, -80, 80, 1.6},  {ScalarOp::cosh, [](long double x) { return coshl(x); }, -80, 80, 1.6},
-    {ScalarOp::tan, [](long double x) { return tanl(x); }, -1000, 1000, 1.5},  {ScalarOp::atan, [](long double x) { return atanl(x); }, -100, 100, 1.5},
+    {ScalarOp::exp, [](long double x) { return expl(x); }, -87, 88, 1.1},
+    {ScalarOp::log, [](long double x) { return logl(x); }, 1e-30, 1e30, 1.0},
+    {ScalarOp::tanh, [](long double x) { return tanhl(x); }, -12, 12, 1.6},
+    {ScalarOp::erf, [](long double x) { return erfl(x); }, -7, 7, 1.6},
+    {ScalarOp::sin, [](long double x) { return sinl(x); }, -30000, 30000, 1.2},
+    {ScalarOp::cos, [](long double x) { return cosl(x); }, -30000, 30000, 1.2},
+    {ScalarOp::sigmoid, [](long double x) { return 1 / (1 + expl(-x)); }, -80, 80, 2.5},
+    {ScalarOp::log1p, [](long double x) { return log1pl(x); }, -0.9, 1e6, 1.0},
+    {ScalarOp::expm1, [](long double x) { return expm1l(x); }, -20, 80, 1.0},
+    {ScalarOp::exp2, [](long double x) { return exp2l(x); }, -120, 120, 1.0},
+    {ScalarOp::log2, [](long double x) { return log2l(x); }, 1e-30, 1e30, 1.5},
+    {ScalarOp::log10, [](long double x) { return log10l(x); }, 1e-30, 1e30, 2.0},
+    {ScalarOp::sinh, [](long double x) { return sinhl(x); }, -80, 80, 1.6},
+    {ScalarOp::cosh, [](long double x) { return coshl(x); }, -80, 80, 1.6},
+    {ScalarOp::tan, [](long double x) { return tanl(x); }, -1000, 1000, 1.5},
+    {ScalarOp::atan, [](long double x) { return atanl(x); }, -100, 100, 1.5},
 };
 
 template <class T>
@@ -114,14 +127,36 @@ TEST(VectorMath, AccuracyF64) { accuracy<double>(); }
 
 template <class T>
 void specials() {
-    const T inf = INFINITY, nan = NAN, tiny = std::numeric_limits<T>::denorm_min(), least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
-    std::vector<T> x = {0, static_cast<T>(-0.0), 1, -1, inf, -inf, nan, tiny, -tiny, least, -least, most, -most, static_cast<T>(89), static_cast<T>(-104), 710, -746, static_cast<T>(1e10), 0.5, -0.5};
+    const T inf = INFINITY, nan = NAN, tiny = std::numeric_limits<T>::denorm_min(), least = std::numeric_limits<T>::min(),
+            most = std::numeric_limits<T>::max();
+    std::vector<T> x = {0,
+                        static_cast<T>(-0.0),
+                        1,
+                        -1,
+                        inf,
+                        -inf,
+                        nan,
+                        tiny,
+                        -tiny,
+                        least,
+                        -least,
+                        most,
+                        -most,
+                        static_cast<T>(89),
+                        static_cast<T>(-104),
+                        710,
+                        -746,
+                        static_cast<T>(1e10),
+                        0.5,
+                        -0.5};
     while (x.size() < 64) x.push_back(static_cast<T>(0.25));
     for (const Case& c : cases) {
         const std::vector<T> r = run(c.op, x, x, 2);
         for (size_t k = 0; k < x.size(); k++) {
             const T truth = static_cast<T>(c.truth(x[k]));
-            const bool same = std::isnan(truth) ? std::isnan(r[k]) : std::isinf(truth) || truth == 0 ? r[k] == truth : ulps(r[k], c.truth(x[k])) <= 3;
+            const bool same = std::isnan(truth)                 ? std::isnan(r[k])
+                              : std::isinf(truth) || truth == 0 ? r[k] == truth
+                                                                : ulps(r[k], c.truth(x[k])) <= 3;
             EXPECT_TRUE(same) << scalar::info(c.op).name << "(" << x[k] << ") = " << r[k] << " not " << truth;
             if (truth == 0 && c.op != ScalarOp::sigmoid) {
                 EXPECT_EQ(std::signbit(r[k]), std::signbit(truth)) << scalar::info(c.op).name << "(" << x[k] << ")";
@@ -141,10 +176,27 @@ void flags() {
     };
     const T inf = INFINITY, nan = NAN;
     const std::vector<Row> rows = {
-        {ScalarOp::exp, 1000, runtime::overflow}, {ScalarOp::exp, inf, 0},  {ScalarOp::exp, nan, 0}, {ScalarOp::exp, -inf, 0}, {ScalarOp::exp, -1000, runtime::underflow},
-        {ScalarOp::log, 0, runtime::divide_by_zero}, {ScalarOp::log, -1, runtime::invalid}, {ScalarOp::log, nan, 0}, {ScalarOp::log, inf, 0}, {ScalarOp::tanh, nan, 0},
-        {ScalarOp::tanh, inf, 0}, {ScalarOp::erf, nan, 0}, {ScalarOp::erf, -inf, 0}, {ScalarOp::sin, inf, runtime::invalid}, {ScalarOp::sin, nan, 0}, {ScalarOp::sqrt, -1, runtime::invalid},
-        {ScalarOp::reciprocal, 0, runtime::divide_by_zero}, {ScalarOp::maximum, nan, 0}, {ScalarOp::relu, nan, 0}, {ScalarOp::floor, nan, 0}, {ScalarOp::round, static_cast<T>(0.3), 0},
+        {ScalarOp::exp, 1000, runtime::overflow},
+        {ScalarOp::exp, inf, 0},
+        {ScalarOp::exp, nan, 0},
+        {ScalarOp::exp, -inf, 0},
+        {ScalarOp::exp, -1000, runtime::underflow},
+        {ScalarOp::log, 0, runtime::divide_by_zero},
+        {ScalarOp::log, -1, runtime::invalid},
+        {ScalarOp::log, nan, 0},
+        {ScalarOp::log, inf, 0},
+        {ScalarOp::tanh, nan, 0},
+        {ScalarOp::tanh, inf, 0},
+        {ScalarOp::erf, nan, 0},
+        {ScalarOp::erf, -inf, 0},
+        {ScalarOp::sin, inf, runtime::invalid},
+        {ScalarOp::sin, nan, 0},
+        {ScalarOp::sqrt, -1, runtime::invalid},
+        {ScalarOp::reciprocal, 0, runtime::divide_by_zero},
+        {ScalarOp::maximum, nan, 0},
+        {ScalarOp::relu, nan, 0},
+        {ScalarOp::floor, nan, 0},
+        {ScalarOp::round, static_cast<T>(0.3), 0},
     };
     for (const Row& row : rows)
         for (size_t n : {1u, 64u}) {
@@ -164,7 +216,8 @@ TEST(VectorMath, PowerF32) {
     std::mt19937_64 random(3);
     std::uniform_real_distribution<float> base(0, 20), exponent(-20, 20);
     std::vector<float> x, y;
-    for (int k = 0; k < 20000; k++) x.push_back(k % 10 ? base(random) : -base(random)), y.push_back(k % 7 ? exponent(random) : std::round(exponent(random)));
+    for (int k = 0; k < 20000; k++)
+        x.push_back(k % 10 ? base(random) : -base(random)), y.push_back(k % 7 ? exponent(random) : std::round(exponent(random)));
     const std::vector<float> r = run(ScalarOp::pow, x, y, 2);
     for (size_t k = 0; k < x.size(); k++) ASSERT_LE(ulps(r[k], powl(x[k], y[k])), 1) << x[k] << " ** " << y[k];
 }

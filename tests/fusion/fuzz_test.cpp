@@ -25,7 +25,10 @@ class GraphMaker {
     graph::Graph make() {
         const int64_t m = pick({1, 3, 8, 17}), n = pick({1, 2, 16, 40, 70});
         base_ = {m, n};
-        dtype_ = static_cast<DType>(pick({static_cast<int64_t>(DType::f32), static_cast<int64_t>(DType::f64), static_cast<int64_t>(DType::i32), static_cast<int64_t>(DType::bf16), static_cast<int64_t>(DType::i64), static_cast<int64_t>(DType::f16), static_cast<int64_t>(DType::u8)}));
+        dtype_ =
+            static_cast<DType>(pick({static_cast<int64_t>(DType::f32), static_cast<int64_t>(DType::f64), static_cast<int64_t>(DType::i32),
+                                     static_cast<int64_t>(DType::bf16), static_cast<int64_t>(DType::i64), static_cast<int64_t>(DType::f16),
+                                     static_cast<int64_t>(DType::u8)}));
         for (int k = 0; k < 2; k++) add_input({m, n}, coin());
         add_input({n}, false);
         add_input({m, 1}, false);
@@ -69,22 +72,33 @@ class GraphMaker {
         const NodeId a = some();
         const bool floats = is_float(b_.type(a).dtype);
         switch (below(11)) {
-        case 0: case 1: case 2: return keep(b_.build(static_cast<Op>(pick({int(Op::add), int(Op::sub), int(Op::mul), int(Op::maximum), int(Op::minimum)})), {a, some()}));
-        case 3: return keep(b_.build(static_cast<Op>(floats ? pick({int(Op::neg), int(Op::abs), int(Op::relu), int(Op::tanh), int(Op::sigmoid), int(Op::floor)}) : pick({int(Op::neg), int(Op::abs), int(Op::sign)})), {a}));
+        case 0:
+        case 1:
+        case 2:
+            return keep(b_.build(static_cast<Op>(pick({int(Op::add), int(Op::sub), int(Op::mul), int(Op::maximum), int(Op::minimum)})),
+                                 {a, some()}));
+        case 3:
+            return keep(b_.build(
+                static_cast<Op>(floats ? pick({int(Op::neg), int(Op::abs), int(Op::relu), int(Op::tanh), int(Op::sigmoid), int(Op::floor)})
+                                       : pick({int(Op::neg), int(Op::abs), int(Op::sign)})),
+                {a}));
         case 4: {
             auto condition = b_.build(static_cast<Op>(pick({int(Op::lt), int(Op::ge), int(Op::eq)})), {a, some()});
             if (condition) keep(b_.build(Op::where, {*condition, a, some()}));
             return;
         }
-        case 5: case 6: {
+        case 5:
+        case 6: {
             if (dims(a).empty()) return;
             const int64_t axis = below(static_cast<int64_t>(dims(a).size()));
-            auto reduced = b_.build(static_cast<Op>(pick({int(Op::sum), int(Op::amax), int(Op::amin), int(Op::sum)})), {a}, {.ints = {axis}});
+            auto reduced =
+                b_.build(static_cast<Op>(pick({int(Op::sum), int(Op::amax), int(Op::amin), int(Op::sum)})), {a}, {.ints = {axis}});
             keep(reduced);
             if (reduced && coin()) keep(b_.build(Op::sub, {a, *reduced}));
             return;
         }
-        case 7: return dims(a).size() == 2 ? keep(b_.build(Op::permute, {a}, {.ints = {1, 0}})) : void();
+        case 7:
+            return dims(a).size() == 2 ? keep(b_.build(Op::permute, {a}, {.ints = {1, 0}})) : void();
         case 8: {
             std::vector<int64_t> flat{-1};
             if (coin() && b_.type(a).numel() % base_[0] == 0) flat = {base_[0], -1};
@@ -120,7 +134,8 @@ HostArray random_array(const graph::Type& type, std::mt19937& random) {
     std::uniform_real_distribution<double> real(-2, 2);
     for (int64_t k = 0; k < a.numel(); k++) {
         const double x = real(random);
-        a.set(k, is_float(type.dtype) ? scalar::convert(scalar::Value::of_float(DType::f64, x), type.dtype) : scalar::convert(scalar::Value::of_int(DType::i64, static_cast<int64_t>(x * 20)), type.dtype));
+        a.set(k, is_float(type.dtype) ? scalar::convert(scalar::Value::of_float(DType::f64, x), type.dtype)
+                                      : scalar::convert(scalar::Value::of_int(DType::i64, static_cast<int64_t>(x * 20)), type.dtype));
     }
     return a;
 }
@@ -134,7 +149,8 @@ void compare(const HostArray& mine, const HostArray& oracle, const std::string& 
         const scalar::Value x = mine.at(k), y = oracle.at(k);
         if (x.same_as(y)) continue;
         const bool near = is_float(x.dtype) && std::abs(x.number - y.number) <= tolerance(x.dtype) * (std::abs(y.number) + 1);
-        if (!near && ++bad > mine.numel() / 50) FAIL() << what << " [" << k << "] " << x.number << "/" << x.integer << " instead of " << y.number << "/" << y.integer;
+        if (!near && ++bad > mine.numel() / 50)
+            FAIL() << what << " [" << k << "] " << x.number << "/" << x.integer << " instead of " << y.number << "/" << y.integer;
     }
 }
 

@@ -15,8 +15,10 @@ namespace {
 std::string shown(const fusion::Schedule& s) {
     std::string text;
     for (const auto& step : s.steps) {
-        if (const auto* kernel = std::get_if<fusion::KernelStep>(&step)) text += fusion::to_text(s.nests[kernel->nest]);
-        else text += "extern " + std::to_string(std::get<fusion::ExternStep>(step).extern_index) + "\n";
+        if (const auto* kernel = std::get_if<fusion::KernelStep>(&step))
+            text += fusion::to_text(s.nests[kernel->nest]);
+        else
+            text += "extern " + std::to_string(std::get<fusion::ExternStep>(step).extern_index) + "\n";
     }
     for (const Note& note : s.notes) text += note.kind + ": " + note.text + "\n";
     return text + "arena " + std::to_string(s.arena_bytes) + "\n";
@@ -39,8 +41,10 @@ TEST(Golden, Schedules) {
         ASSERT_TRUE(g) << entry.path() << ": " << g.reason();
         graph::check(*g, "golden");
         const std::string mine = shown(fusion::schedule(*g));
-        if (std::getenv("DYNO_BLESS")) std::ofstream(entry.path()) << all.substr(0, at) << border << mine;
-        else EXPECT_EQ(mine, all.substr(at + border.size())) << entry.path();
+        if (std::getenv("DYNO_BLESS"))
+            std::ofstream(entry.path()) << all.substr(0, at) << border << mine;
+        else
+            EXPECT_EQ(mine, all.substr(at + border.size())) << entry.path();
     }
     EXPECT_GE(files, 4);
 }

@@ -1,3 +1,4 @@
+// Index maps through each movement: splits, opaque reshapes, coverage.
 #include "compiler/fusion/index_map.h"
 #include "compiler/graph/text.h"
 #include <gtest/gtest.h>
@@ -5,7 +6,9 @@
 namespace dyno::fusion {
 namespace {
 
-graph::Graph movement(const std::string& op) { return *graph::parse("%0: f32[4,6] = input {strides=[6,1]}\n%1: " + op + "\noutput %1 {strides=[1]}\n"); }
+graph::Graph movement(const std::string& op) {
+    return *graph::parse("%0: f32[4,6] = input {strides=[6,1]}\n%1: " + op + "\noutput %1 {strides=[1]}\n");
+}
 std::vector<Axis> parallel(std::initializer_list<int64_t> extents) {
     std::vector<Axis> axes;
     for (int64_t e : extents) axes.push_back({Axis::parallel, e});

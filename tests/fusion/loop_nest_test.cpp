@@ -30,8 +30,9 @@ TEST(LoopNest, LevelsAndStages) {
 }
 
 TEST(LoopNest, Text) {
-    EXPECT_EQ(to_text(centre()), "nest sum_sub\naxis parallel 4\naxis row 8\nparameter f32\nparameter f32 written\n%0: f32 = load 0 [0 + 8 i0 + i1]\n"
-                                 "%1: f32 = reduce sum %0\n%2: f32 = sub %0 %1\nstore %2 1 [0 + 8 i0 + i1]\n");
+    EXPECT_EQ(to_text(centre()),
+              "nest sum_sub\naxis parallel 4\naxis row 8\nparameter f32\nparameter f32 written\n%0: f32 = load 0 [0 + 8 i0 + i1]\n"
+              "%1: f32 = reduce sum %0\n%2: f32 = sub %0 %1\nstore %2 1 [0 + 8 i0 + i1]\n");
 }
 
 TEST(LoopNest, VerifierRefuses) {

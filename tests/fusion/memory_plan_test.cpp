@@ -1,3 +1,4 @@
+// The arena: no overlap of lives, reuse after death.
 #include "compiler/fusion/memory_plan.h"
 #include <algorithm>
 #include <gtest/gtest.h>

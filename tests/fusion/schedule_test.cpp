@@ -23,8 +23,10 @@ HostArray random_array(const graph::Type& type, std::mt19937& random) {
     std::uniform_real_distribution<double> real(-2, 2);
     for (int64_t k = 0; k < a.numel(); k++) {
         const double x = real(random);
-        a.set(k, is_float(type.dtype) ? scalar::convert(scalar::Value::of_float(DType::f64, x), type.dtype)
-                                      : scalar::convert(scalar::Value::of_int(DType::i64, type.dtype == DType::b8 ? x > 0 : static_cast<int64_t>(x * 20)), type.dtype));
+        a.set(k, is_float(type.dtype)
+                     ? scalar::convert(scalar::Value::of_float(DType::f64, x), type.dtype)
+                     : scalar::convert(scalar::Value::of_int(DType::i64, type.dtype == DType::b8 ? x > 0 : static_cast<int64_t>(x * 20)),
+                                       type.dtype));
     }
     return a;
 }
@@ -36,7 +38,8 @@ void expect_close(const HostArray& mine, const HostArray& oracle, double toleran
         const scalar::Value x = mine.at(k), y = oracle.at(k);
         if (x.same_as(y)) continue;
         ASSERT_TRUE(is_float(x.dtype)) << what << " [" << k << "] " << x.integer << " instead of " << y.integer;
-        ASSERT_LE(std::abs(x.number - y.number), tolerance * (std::abs(y.number) + 1)) << what << " [" << k << "] " << x.number << " instead of " << y.number;
+        ASSERT_LE(std::abs(x.number - y.number), tolerance * (std::abs(y.number) + 1))
+            << what << " [" << k << "] " << x.number << " instead of " << y.number;
     }
 }
 
@@ -122,7 +125,8 @@ TEST(Schedule, SoftmaxIsOneNest) {
         %6: f32[40,300] = expand %5
         %7: f32[40,300] = div %4 %6
         output %7 {strides=[300,1]}
-    )", 1e-6);
+    )",
+                           1e-6);
     EXPECT_EQ(ran.schedule.nests.size(), 1u);
 }
 
@@ -137,7 +141,8 @@ TEST(Schedule, SoftmaxOverColumnsIsOneNest) {
         %6: f32[30,45] = expand %5
         %7: f32[30,45] = div %4 %6
         output %7 {strides=[45,1]}
-    )", 1e-6);
+    )",
+                           1e-6);
     EXPECT_EQ(ran.schedule.nests.size(), 1u);
 }
 
@@ -166,7 +171,8 @@ TEST(Schedule, LayerNormIsOneNest) {
         %20: f32[20,64] = expand %2
         %21: f32[20,64] = add %19 %20
         output %21 {strides=[64,1]}
-    )", 2e-6);
+    )",
+                           2e-6);
     EXPECT_EQ(ran.schedule.nests.size(), 1u);
 }
 
@@ -182,7 +188,8 @@ TEST(Schedule, MeanOfEverythingWithEpilogue) {
         %7: f32[] = cast %6
         %8: f32[] = div %5 %7
         output %8 {strides=[]}
-    )", 1e-6);
+    )",
+                           1e-6);
     EXPECT_EQ(ran.schedule.nests.size(), 1u);
 }
 
@@ -206,12 +213,14 @@ TEST(Schedule, LargeNestsAreSharedByThreads) {
         %0: f64[300,703] = input {strides=[703,1]}
         %1: f64[300,1] = sum %0 {ints=[1]}
         output %1 {strides=[1,1]}
-    )", 1e-14); // of sums of 703 terms of size 1
+    )",
+          1e-14); // of sums of 703 terms of size 1
     check(R"(
         %0: f32[3000,70] = input {strides=[70,1]}
         %1: f32[1,70] = sum %0 {ints=[0]}
         output %1 {strides=[70,1]}
-    )", 1e-6);
+    )",
+          1e-6);
 }
 
 TEST(Schedule, CatIsWrittenInPlace) {
@@ -222,7 +231,8 @@ TEST(Schedule, CatIsWrittenInPlace) {
         %3: f32[5,7] = cat %2 %1 {ints=[1]}
         %4: f32[5,7] = neg %3
         output %4 {strides=[7,1]}
-    )", 1e-6);
+    )",
+                           1e-6);
     EXPECT_EQ(ran.schedule.nests.size(), 3u);
 }
 
@@ -241,7 +251,8 @@ TEST(Schedule, ExternCallsAreOrderedBetweenNests) {
         %4: f32[9,8] = add %3 %2
         output %4 {strides=[8,1]}
         output %2 {strides=[8,1]}
-    )", 0, 1, twice);
+    )",
+                           0, 1, twice);
     EXPECT_EQ(ran.schedule.steps.size(), 3u);
     EXPECT_TRUE(std::holds_alternative<fusion::ExternStep>(ran.schedule.steps[1]));
 }

@@ -15,7 +15,8 @@ LoopNest reciprocal(int64_t n) {
     nest.axes = {{Axis::parallel, n}};
     nest.parameters = {{DType::f32}, {DType::f32, true}};
     nest.loads = {{0, {0, {1}}}};
-    nest.body = {{.kind = Instruction::load, .dtype = DType::f32}, {.kind = Instruction::apply, .op = ScalarOp::reciprocal, .dtype = DType::f32, .arity = 1}};
+    nest.body = {{.kind = Instruction::load, .dtype = DType::f32},
+                 {.kind = Instruction::apply, .op = ScalarOp::reciprocal, .dtype = DType::f32, .arity = 1}};
     nest.stores = {{1, {1, {0, {1}}}}};
     nest.reports_flags = true;
     return nest;
@@ -50,7 +51,8 @@ TEST(Executable, FlagsOfEveryThreadComeBackAndDoNotStick) {
 
 TEST(Executable, BetterCodeReplacesWhileOthersLaunch) {
     const int64_t n = 1000;
-    const auto quick = codegen::compile(reciprocal(n), codegen::host_target(), 0), better = codegen::compile(reciprocal(n), codegen::host_target(), 2);
+    const auto quick = codegen::compile(reciprocal(n), codegen::host_target(), 0),
+               better = codegen::compile(reciprocal(n), codegen::host_target(), 2);
     auto e = *Executable::load(quick);
     EXPECT_EQ(e->level(), 0);
     std::atomic<bool> stop{false};

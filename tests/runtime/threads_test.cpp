@@ -1,3 +1,4 @@
+// The pool of threads: every member once, several callers, the child of a fork.
 #include "compiler/runtime/threads.h"
 #include <atomic>
 #include <gtest/gtest.h>
