@@ -44,7 +44,7 @@ listed() { sed 's/#.*//' "$@" | awk 'NF { print $1 }'; }
 system_packages() {
     local lists=(packaging/debian/build-packages.txt) extra=() missing=() name as=()
     [[ "$goal" == tests ]] && lists+=(packaging/debian/test-packages.txt)
-    [[ "$goal" == conformance ]] && extra=(libpython3-testsuite)
+    [[ "$goal" == conformance ]] && extra=(libpython3.11-testsuite)
     command -v dpkg-query >/dev/null || fail "Debian's package tools are missing; install the packages of packaging/debian by hand and set DYNO_SKIP_APT=1."
     local present
     present=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')
