@@ -257,5 +257,70 @@ TEST(Schedule, ExternCallsAreOrderedBetweenNests) {
     EXPECT_TRUE(std::holds_alternative<fusion::ExternStep>(ran.schedule.steps[1]));
 }
 
+TEST(Schedule, NumbersAndEmptyTensors) {
+    check(R"(
+        %0: f64[] = scalar
+        %1: f32[] = input {strides=[]}
+        %2: f32[] = cast %0
+        %3: f32[] = add %1 %2
+        %4: f64[] = exp %0
+        output %3 {strides=[]}
+        output %4 {strides=[]}
+    )", 1e-6);
+    check(R"(
+        %0: f32[0,5] = input {strides=[5,1]}
+        %1: f32[0,5] = neg %0
+        %2: f32[1,5] = sum %1 {ints=[0]}
+        %3: f32[0,1] = amax %1 {ints=[1]}
+        output %1 {strides=[5,1]}
+        output %2 {strides=[5,1]}
+        output %3 {strides=[1,1]}
+    )");
+}
+
+TEST(Schedule, OtherReductions) {
+    check(R"(
+        %0: f32[23,41] = input {strides=[41,1]}
+        %1: i64[1,41] = argmax %0 {ints=[0]}
+        %2: i64[23,1] = argmin %0 {ints=[1]}
+        %3: f32[] = constant {number=1.9}
+        %4: f32[23,41] = expand %3
+        %5: b8[23,41] = gt %0 %4
+        %6: b8[23,1] = any %5 {ints=[1]}
+        %7: b8[1,41] = all %5 {ints=[0]}
+        %8: f32[23,1] = prod %0 {ints=[1]}
+        output %1 {strides=[41,1]}
+        output %2 {strides=[1,1]}
+        output %6 {strides=[1,1]}
+        output %7 {strides=[41,1]}
+        output %8 {strides=[1,1]}
+    )", 1e-4);
+}
+
+TEST(Schedule, IotaCopiesAndRepeatedCatOperands) {
+    check(R"(
+        %0: i64[12] = iota
+        %1: i64[3,4] = reshape %0
+        %2: i64[3,4] = mul %1 %1
+        %3: i64[3,8] = cat %2 %2 {ints=[1]}
+        %4: i64[4] = input {strides=[1]}
+        %5: i64[3,4] = expand %4
+        %6: i64[6,4] = cat %5 %1 {ints=[0]}
+        output %3 {strides=[8,1]}
+        output %5 {strides=[4,1]}
+        output %6 {strides=[4,1]}
+    )");
+}
+
+TEST(Schedule, ReshapeThatIsNotAffineReadsACopy) {
+    const auto ran = check(R"(
+        %0: f32[4,6] = input {strides=[1,4]}
+        %1: f32[3,8] = reshape %0
+        %2: f32[3,8] = neg %1
+        output %2 {strides=[8,1]}
+    )");
+    EXPECT_EQ(ran.schedule.nests.size(), 2u);
+}
+
 } // namespace
 } // namespace dyno
