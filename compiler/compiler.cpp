@@ -110,7 +110,7 @@ void harvest(Recording& r) {
     if (!segment) {
         slot.compiling = false;
         if (r.met_data()) facts.why = r.why_not();
-        else facts.cold_tries++, facts.why = r.why_not().empty() ? "it met no tensor or array" : r.why_not();
+        else facts.cold_tries += key.unit == 0, facts.why = r.why_not().empty() ? "it met no tensor or array" : r.why_not();
         slot.hopeless_reason = r.why_not();
         slot.nothing = true;
         slot.nothing_until = r.stopped_at();
@@ -219,7 +219,7 @@ bool may_record(cache::Slot& slot) {
     return !slot.hopeless && !slot.compiling && !slot.nothing && slot.recordings < most_recordings && !state().forked;
 }
 
-Recording* start_recording(cache::Slot& slot, const SegmentKey& key) {
+Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline_functions = true) {
     State& s = state();
     slot.recordings++;
     if (slot.recordings >= most_recordings) {
@@ -229,6 +229,7 @@ Recording* start_recording(cache::Slot& slot, const SegmentKey& key) {
     capture::Limits limits;
     limits.break_everywhere = s.config.debug_break_everywhere;
     limits.twins = s.config.check > 0;
+    limits.inline_functions = inline_functions;
     s.recordings.push_back(std::make_unique<Recording>(key, limits));
     return s.recordings.back().get();
 }
@@ -336,6 +337,17 @@ bool holds_data(PyObject* const* locals, int n) {
     return false;
 }
 
+/// A cell, a script: names live in a dict, code runs once.
+bool is_module_code(frame::InterpreterFrame* f, PyCodeObject* code) { return f->f_locals && f->f_locals == f->f_globals && !(code->co_flags & CO_OPTIMIZED); }
+
+/// forward() of a library's model called from a cell: what users mean by "my model".
+bool is_forward(frame::InterpreterFrame* f, PyCodeObject* code) {
+    if (PyUnicode_CompareWithASCIIString(code->co_name, "forward") != 0 || code->co_argcount < 1 || !f->localsplus[0]) return false;
+    PyObject* module = capture::names().module;
+    const char* file = PyUnicode_AsUTF8(code->co_filename);
+    return module && PyObject_IsInstance(f->localsplus[0], module) == 1 && file && !std::strstr(file, "/torch/nn/");
+}
+
 bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f) {
     State& s = state();
     if (!s.config.enabled || s.off > 0) return false;
@@ -343,10 +355,11 @@ bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f) {
     facts.calls++;
     if (facts.refused) return false;
     if (facts.asked) return true;
-    if (facts.cold || (s.extents == 0 && (!s.installed || !is_users(code)))) return false;
+    if (facts.cold || (s.extents == 0 && (!s.installed || !(is_users(code) || is_forward(f, code))))) return false;
     if (s.extents > 0 && !is_compilable(code)) return false;
     if (!python::torch_ready() && !python::numpy_ready()) return false;
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return false;
+    if (is_module_code(f, code)) return true; // run_cell looked
     return holds_data(f->localsplus, code->co_nlocalsplus) || (PyDict_CheckExact(f->f_globals) && mentions_data(code, f->f_globals, 0));
 }
 
@@ -392,6 +405,10 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
         return frame::hand_back(ts, f);
     }
     PyObject* result;
+    if (is_module_code(f, code)) {
+        // Straight lines of a cell run once: only its loops are worth code of their own.
+        return decoded->has_loops() ? left(frame::evaluate(ts, f, nullptr)) : frame::hand_back(ts, f);
+    }
     if (!attempt.failed && may_record(*slot)) {
         Recording* r = start_recording(*slot, key);
         result = frame::evaluate(ts, f, r);
@@ -435,11 +452,13 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
     }
     if (attempt.failed) return AtPoint::go_on;
     slot = &cache::slot_of(key);
+    const bool module_code = is_module_code(a.frame, code);
+    if (module_code && !a.decoded->loop_around(a.at)) return AtPoint::go_on;
     if (may_record(*slot)) {
         python::Ambient ambient;
         python::read_ambient(ambient);
         if (!python::ambient_is_plain(ambient)) return AtPoint::go_on;
-        Recording* r = start_recording(*slot, key);
+        Recording* r = start_recording(*slot, key, !module_code);
         a.recorder = r;
         return AtPoint::record;
     }
@@ -522,6 +541,9 @@ bool start() {
     driver.at_point = at_point;
     driver.bug = on_bug;
     frame::install(driver);
+    for (int nb = 0; nb < 13; nb++) capture::operator_function(nb); // while imports work: a cell's globals may lack __builtins__
+    for (int op = 0; op < 6; op++) capture::compare_function(op);
+    for (auto op : {bytecode::Op::negative, bytecode::Op::positive, bytecode::Op::invert}) capture::unary_function(static_cast<int>(op));
     pthread_atfork(nullptr, nullptr, in_child);
     s.queue.on_done([](void*) {
         State& st = state();
@@ -583,6 +605,7 @@ PyObject* run_cell(PyObject* code, PyObject* globals, const char*) {
     const bool worth = s.config.enabled && s.installed > 0 && s.off == 0 && PyDict_CheckExact(globals) && (python::torch_ready() | python::numpy_ready()) && mentions_data(co, globals, 0);
     if (!worth) return PyEval_EvalCode(code, globals, globals);
     install_finished();
+    replay::interrupt_requested.store(false); // of an earlier cell
     frame::hook_on();
     PyObject* result = PyEval_EvalCode(code, globals, globals);
     frame::hook_off();

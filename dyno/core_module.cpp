@@ -4,7 +4,7 @@
 #include "compiler/python/ref.h"
 #include "compiler/python/torch_door.h"
 #include "compiler/report/graph_picture.h"
-#include "compiler/report/report.h"
+#include "compiler/reports.h"
 #include "dyno/core_api.h"
 #include <Python.h>
 #include <cstring>

@@ -192,6 +192,7 @@ bool is_library_leaf(PyObject* function) {
 }
 
 Purity purity_of(PyObject* callable, std::string& name) {
+    if (!callable) return Purity::unknown;
     refresh();
     PyTypeObject* type = Py_TYPE(callable);
     if (table().numpy_pure.contains(callable)) {

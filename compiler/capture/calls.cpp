@@ -114,6 +114,7 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
 Recording::Before Recording::call_python(Activation& a, PyObject* function, Call& c, Redirect& redirect, int popped, Redirect::After after, ShadowId instance) {
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return stop(a, "a generator or coroutine is made", "use a list comprehension");
+    if (!limits_.inline_functions) return stop(a, "a function is called, which has compiled code of its own", "");
     if (reinterpret_cast<PyFunctionObject*>(function)->vectorcall == nullptr) return stop(a, "a function without vectorcall", "");
     PyObject* kwnames = c.kwnames;
     redirect_names_ = Owned<>::borrow(kwnames);

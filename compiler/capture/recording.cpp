@@ -1,7 +1,6 @@
 // The life of a recording: shadows, sources, guards; what a value from outside is; how a segment ends.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
-#include "compiler/cache/cache.h"
 #include "compiler/python/array.h"
 #include "compiler/python/versions.h"
 
@@ -213,7 +212,9 @@ bool Recording::know(ShadowId given, PyObject* value) {
         if (is_complex(scalar)) return refuse("a complex NumPy scalar");
         guarded(Guard::numpy_scalar, anchor(reinterpret_cast<PyObject*>(type)));
         met_data_ = true;
-        graph::NodeId node = builder_.scalar(scalar, graph::Domain::numpy);
+        // Passed as the bits of a double or a 64-bit integer, which hold every narrower value.
+        const DType passed = is_float(scalar) ? DType::f64 : scalar == DType::b8 || scalar == DType::u64 ? scalar : DType::i64;
+        graph::NodeId node = builder_.cast(builder_.scalar(passed, graph::Domain::numpy), scalar);
         segment_.scalar_values.push_back({ValueRef::source, source});
         node_strides_.resize(builder_.size());
         if (segment_.numpy_scalar.size() < builder_.size()) segment_.numpy_scalar.resize(builder_.size());
@@ -498,13 +499,11 @@ void Recording::finish(Activation* innermost, Exit exit) {
             if (a.kwnames && inner) unit = kw_names_before(*a.decoded, a.at);
             unit -= a.decoded->instructions[static_cast<size_t>(unit)].prefix;
             FrameRecipe recipe = recipe_of(a, inner ? a.sp : a.sp - calls_[k].popped, unit);
-            if (!inner) {
-                // how this frame's call is completed belongs to the frame that it called
-                recipe.after = frame::Redirect::identity;
+            if (!inner) { // how this frame's call is completed
+                recipe.after = calls_[k].after;
+                if (calls_[k].instance) recipe.instance = ref_of(calls_[k].instance);
             }
             if (k > 0) {
-                recipe.after = calls_[k - 1].after;
-                if (calls_[k - 1].instance) recipe.instance = ref_of(calls_[k - 1].instance);
                 auto* function = reinterpret_cast<PyObject*>(frame::function_of(a.frame));
                 ShadowId f = by_object_.contains(function) ? by_object_[function] : 0;
                 recipe.function = f ? ref_of(f) : ValueRef{};

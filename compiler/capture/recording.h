@@ -28,6 +28,7 @@ struct Limits {
     uint32_t nodes = 4096;
     uint32_t inlined_depth = 50;
     uint32_t unrolled_turns = 64;
+    bool inline_functions = true; // false at a cell's top level: functions get code of their own, which outlives the cell
     bool break_everywhere = false;
     bool twins = false; // keep the eager call of every node (for `check`)
 };

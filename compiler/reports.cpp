@@ -1,5 +1,5 @@
 // Reports as JSON, made from cache entries and from what recordings noted line by line.
-#include "compiler/report/report.h"
+#include "compiler/reports.h"
 #include "compiler/cache/cache.h"
 #include "compiler/compiler.h"
 #include "compiler/fusion/schedule.h"
