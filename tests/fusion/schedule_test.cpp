@@ -266,7 +266,8 @@ TEST(Schedule, NumbersAndEmptyTensors) {
         %4: f64[] = exp %0
         output %3 {strides=[]}
         output %4 {strides=[]}
-    )", 1e-6);
+    )",
+          1e-6);
     check(R"(
         %0: f32[0,5] = input {strides=[5,1]}
         %1: f32[0,5] = neg %0
@@ -294,7 +295,8 @@ TEST(Schedule, OtherReductions) {
         output %6 {strides=[1,1]}
         output %7 {strides=[41,1]}
         output %8 {strides=[1,1]}
-    )", 1e-4);
+    )",
+          1e-4);
 }
 
 TEST(Schedule, IotaCopiesAndRepeatedCatOperands) {
