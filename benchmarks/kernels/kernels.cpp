@@ -1,6 +1,6 @@
 // Speed of generated kernels: compile time, launch overhead, bandwidth against a plain loop, a compute-bound chain, row kernels.
-// Build: g++ -O3 -march=native -std=c++20 -I. benchmarks/kernels/kernels.cpp <build>/libdyno_pure.a `llvm-config-19 --libs ...`
-// (tools build it with the rest where benchmarks are on). Prints text; asserts nothing.
+// Build, after the pure library in Release: g++ -O3 -march=native -std=c++20 -I. benchmarks/kernels/kernels.cpp libdyno_pure.a and
+// LLVM 19, fmt, z, zstd (static LLVM: llvm-config --link-static --libs x86codegen scalaropts target core). Asserts nothing.
 #include "compiler/codegen/compiled_code.h"
 #include "compiler/fusion/schedule.h"
 #include "compiler/graph/text.h"
