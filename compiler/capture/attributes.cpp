@@ -64,7 +64,8 @@ Recording::Before Recording::load_attribute(Activation& a, const Instruction& i,
     PyObject* object = a.sp[-1];
     const ShadowId given = a.shadow(a.sp - 1);
     if (!know(given, object)) return stop_refused(a);
-    return attribute_value(a, canonical(given), object, name, &redirect, method);
+    // Where attributes are not looked up the generic way, CPython has a bound method made.
+    return attribute_value(a, canonical(given), object, name, &redirect, method && Py_TYPE(object)->tp_getattro == PyObject_GenericGetAttr);
 }
 
 namespace {
