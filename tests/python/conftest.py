@@ -1,0 +1,26 @@
+"""Lets the tests of this folder import their helpers, whatever folder pytest is started in, and knows their marks."""
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import dyno  # noqa: E402
+
+if dyno._backend.reason is not None:  # every test would pass, and say nothing
+    pytest.exit(f"nothing is compiled here: {dyno._backend.reason}", 1)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "law(n): the test notices when law n of the design is broken (tests/laws)")
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_over():
+    """Each test starts without compiled code and leaves the settings as they were."""
+    dyno.reset()
+    kept = {name: getattr(dyno.config, name) for name in dir(dyno.config)}
+    yield
+    for name, value in kept.items():
+        setattr(dyno.config, name, value)
