@@ -496,7 +496,7 @@ void Recording::finish(Activation* innermost, Exit exit) {
             Activation& a = *chain[k];
             const bool inner = k + 1 == chain.size();
             int unit = a.at;
-            if (a.decoded->instructions[static_cast<size_t>(unit)].op == bytecode::Op::call) unit = kw_names_before(*a.decoded, a.at);
+            if (inner && a.decoded->instructions[static_cast<size_t>(unit)].op == bytecode::Op::call) unit = kw_names_before(*a.decoded, a.at);
             unit -= a.decoded->instructions[static_cast<size_t>(unit)].prefix;
             FrameRecipe recipe = recipe_of(a, inner ? a.sp : a.sp - calls_[k].popped, unit);
             if (!inner) { // how this frame's call is completed
