@@ -242,6 +242,18 @@ std::optional<Reduction> reduction_of(Args& a, const BoundArgs& args, int dim, i
     (void)args;
     return q;
 }
+/// How many elements each result comes from.
+double reduced_count(Recording& r, const Reduction& q) {
+    const std::vector<int64_t>& dims = r.builder().type(q.x).dims;
+    if (q.axes.empty()) return static_cast<double>(r.builder().type(q.x).numel());
+    double count = 1;
+    for (int64_t axis : q.axes) {
+        const int64_t at = axis < 0 ? axis + static_cast<int64_t>(dims.size()) : axis;
+        if (at < 0 || at >= static_cast<int64_t>(dims.size())) return 0;
+        count *= static_cast<double>(dims[static_cast<size_t>(at)]);
+    }
+    return count;
+}
 } // namespace
 
 Node reduce(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
@@ -251,7 +263,7 @@ Node reduce(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     if (!numpy) q = reduction_of(a, args, 1, 2, args.count > 3 ? 3 : -1, -1);
     else if (args.count == 5) q = reduction_of(a, args, 1, 4, 2, 3);
     else q = reduction_of(a, args, 1, 3, -1, 2);
-    if (!q) return unusual;
+    if (!q || (numpy && op == Op::mean && reduced_count(r, *q) == 0)) return unusual; // NumPy warns of an empty mean
     return compose::reduce(r.builder(), op, q->x, q->axes, q->keepdim, q->dtype, 0.0, from);
 }
 Node reduce_all(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
@@ -293,6 +305,7 @@ Node variance_of(Recording& r, const BoundArgs& args, bool deviation, SourceSpan
         if (!unbiased) return unusual;
         correction = *unbiased ? 1.0 : 0.0;
     }
+    if (reduced_count(r, *q) <= correction) return unusual; // the library warns
     if (deviation) return compose::standard_deviation(r.builder(), q->x, q->axes, q->keepdim, correction, from);
     return compose::reduce(r.builder(), Op::var, q->x, q->axes, q->keepdim, DType::none, correction, from);
 }
@@ -301,6 +314,7 @@ Node numpy_variance_of(Recording& r, const BoundArgs& args, bool deviation, Sour
     auto q = reduction_of(a, args, 1, 5, 2, 3);
     if (!q || q->dtype != DType::none) return unusual;
     const double ddof = a.number_or(4, 0.0);
+    if (reduced_count(r, *q) <= ddof) return unusual; // the library warns
     if (deviation) return compose::standard_deviation(r.builder(), q->x, q->axes, q->keepdim, ddof, from);
     return compose::reduce(r.builder(), Op::var, q->x, q->axes, q->keepdim, DType::none, ddof, from);
 }

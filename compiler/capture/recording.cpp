@@ -541,6 +541,11 @@ void Recording::finish(Activation* innermost, Exit exit) {
     add_identity_guards();
     add_memory_guards();
     add_outputs();
+    // From here on nothing of the program's is held, not even weakly: ndarray.resize looks.
+    weak_.clear();
+    by_object_.clear();
+    const auto kept = std::move(kept_);
+    kept_.clear();
     segment_.eager_seconds = op_seconds_ + static_cast<double>(instructions_) * 8e-9;
 }
 

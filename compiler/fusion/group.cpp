@@ -191,6 +191,8 @@ class Grouper {
         view.kind = Group::view;
         view.node = NodeId{id};
         const GroupId made = add_group(std::move(view));
+        // The eager call sees its own operands, which need not be this node's after simplification.
+        for (NodeId use : g_.externs[static_cast<size_t>(node(id).twin)].uses) group(made).reads.insert(use.index);
         out_.writers[id].push_back(made);
         placed_[id].push_back(made);
         for (GroupId c : others) read(c, id);
