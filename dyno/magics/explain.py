@@ -15,7 +15,10 @@ def run(request):
     result = describe(request, "explain", page)
     module = target.plain(request.target.function)
     if layers.is_module(module) and result.report["function"]["state"] != "not_called":
-        result.report["layers"] = layers.rows(module, lambda layer: ask("explain", layer, {}, request.shell))
+        own = layers.forward_of(module)
+        if own.__code__ is not target.python_code(module):
+            result.report = ask("explain", own, {}, request.shell, request.target.name)
+        result.report["layers"] = layers.rows(module, lambda forward: ask("explain", forward, {}, request.shell))
         result.page = page(result.report, request.options)
     return result
 

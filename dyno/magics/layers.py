@@ -4,8 +4,10 @@ Input: a module. Output: one row for each distinct ``forward`` below it, with th
 It only reads the module tree; no parameter is touched.
 """
 
+import inspect
 import sys
 
+from dyno.magics import facts
 from dyno.magics.target import python_code
 
 MOST_KINDS = 40
@@ -17,24 +19,30 @@ def is_module(value):
     return torch is not None and isinstance(value, torch.nn.Module)
 
 
+def forward_of(module):
+    """The function with the model's own lines: what a library's decorators wrap around ``forward`` says nothing about the model."""
+    forward = getattr(module, "forward", module)
+    return inspect.unwrap(getattr(forward, "__func__", forward))
+
+
 def kinds(module):
     """Layers with one ``forward`` together: (code, class name, first module, paths), in the order of the tree, the root left out."""
     found = {}
     for path, layer in module.named_modules():
-        code = python_code(layer)
+        code = python_code(forward_of(layer))
         if path and code is not None and code.co_name != "_forward_unimplemented":
             found.setdefault((code, type(layer).__name__), (layer, []))[1].append(path)
     return [(code, name, layer, paths) for (code, name), (layer, paths) in found.items()]
 
 
 def rows(module, report_of):
-    """One dict for each kind of layer. ``report_of(layer)`` gives the report of one layer."""
+    """One dict for each kind of layer. ``report_of(forward)`` gives the report of one layer's ``forward``."""
     made = []
     for _, name, layer, paths in kinds(module)[:MOST_KINDS]:
-        report = report_of(layer)
+        report = report_of(forward_of(layer))
         function = report["function"]
         lines = report.get("lines", ())
-        numbers = sorted({number for row in lines for number in row.get("kernels", ())})
+        numbers = {number for row in lines for number in row.get("kernels", ())} | {kernel["id"] for kernel in facts.kernels(report)}
         words = {row["status"] for row in lines if row.get("status")}
         made.append(
             {
