@@ -3,7 +3,7 @@
 import dyno
 from dyno._uncompiled import TOTALS
 from dyno.magics import facts
-from dyno.magics.page import Cell, Page, Say, table
+from dyno.magics.page import Cell, Fold, Page, Say, table
 from dyno.magics.places import place
 from dyno.magics.request import ask
 from dyno.magics.result import Result
@@ -32,7 +32,7 @@ def page(report, options):
         )
     )
     if report.get("functions"):
-        blocks.append(function_table(report["functions"]))
+        blocks.extend(function_tables(report["functions"]))
     if report.get("memory"):
         sizes = [(report["memory"].get("code_bytes"), "code"), (report["memory"].get("buffer_bytes"), "buffers")]
         known = [f"{size:,} bytes of {what}" for size, what in sizes if size is not None]
@@ -54,10 +54,21 @@ def device_words(device):
     return "Device: " + ", ".join(parts)
 
 
-def function_table(functions):
-    """One row for each function the compiler has seen."""
+def function_tables(functions):
+    """The user's functions and all that is compiled, most hits first; what else was looked at in libraries is folded away."""
+    shown = [row for row in functions if row.get("cell") is not None or row["state"] != "interpreted"]
+    folded = [row for row in functions if row.get("cell") is None and row["state"] == "interpreted"]
+    blocks = [function_table("Functions", shown)] if shown else []
+    if folded:
+        title = f"{facts.count(len(folded), 'function')} of libraries and files, interpreted"
+        blocks.append(Fold(title, (function_table("", sorted(folded, key=lambda row: row["name"])),)))
+    return blocks
+
+
+def function_table(caption, functions):
+    """One row for each function."""
     rows = []
-    for function in functions:
+    for function in sorted(functions, key=lambda row: -row.get("hits", 0)):
         state = function["state"].replace("_", " ")
         rows.append(
             (
@@ -69,4 +80,4 @@ def function_table(functions):
                 function.get("breaks", 0),
             )
         )
-    return table("Functions", ("function", "where", "status", "hits", "kernels", "breaks"), rows, right=("hits", "kernels", "breaks"))
+    return table(caption, ("function", "where", "status", "hits", "kernels", "breaks"), rows, right=("hits", "kernels", "breaks"))
