@@ -103,7 +103,7 @@ def node_row(graph, node):
         dot.value_name(graph, arg) if isinstance(arg, int) and not isinstance(arg, bool) else literal(arg) for arg in node.get("args", ())
     )
     kernel = node.get("kernel")
-    where = Cell("library call" if kernel is None else f"K{kernel}", FUSED if kernel is not None else None)
+    where = Cell(elsewhere(node) if kernel is None else f"K{kernel}", FUSED if kernel is not None else None)
     return (
         f"%{node['id']}",
         Cell(node["op"], code=True),
@@ -112,6 +112,13 @@ def node_row(graph, node):
         "" if node.get("line") is None else node["line"],
         where,
     )
+
+
+def elsewhere(node):
+    """What an operation without a kernel is: a number of the program, another name for data that is there, or a call."""
+    if node["op"] in ("scalar", "extern_result"):
+        return ""
+    return "view" if node["op"] in ("reshape", "permute", "expand", "slice") else "library call"
 
 
 def literal(arg):

@@ -176,11 +176,50 @@ def test_a_module_is_explained_by_layer(shell, core):
     shell.run(
         "import torch\nnet = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))"
     )
-    core.by_name["Sequential"] = core.by_name["Linear"] = core.by_name["ReLU"] = fake_core.load("chain")
+    core.by_name["Sequential"] = core.by_name["forward"] = fake_core.load("chain")
     (bundle,) = shell.magic("%dyno explain net")
     report = bundle["application/vnd.dyno.explain.v1+json"]
     assert [(row["class"], row["paths"]) for row in report["layers"]] == [("Linear", ["0", "2", "3"]), ("ReLU", ["1"])]
     assert "0 ... 3 (3)" in bundle["text/plain"]
+
+
+def test_a_library_s_decorator_does_not_stand_for_the_layer(shell, core):
+    pytest.importorskip("torch")
+    import fake_core
+
+    shell.run(
+        "import functools, torch\n"
+        "def wrapper(forward):\n    return functools.wraps(forward)(lambda self, *args: forward(self, *args))\n"
+        "class Block(torch.nn.Module):\n    @wrapper\n    def forward(self, x): return x\n"
+        "net = torch.nn.Sequential(Block(), Block())"
+    )
+    asked = []
+    report = core.report
+    core.report = lambda kind, target, options: asked.append(target) or report(kind, target, options)
+    core.by_name["Sequential"] = core.by_name["Block"] = core.by_name["forward"] = fake_core.load("chain")
+    shell.magic("%dyno explain net")
+    assert asked[-1] is shell.ip.user_ns["Block"].forward.__wrapped__
+
+
+def test_functions_of_libraries_are_folded_away():
+    from dyno.magics import status
+
+    rows = [
+        {"name": "helper", "file": "/lib/library.py", "first_line": 3, "state": "interpreted"},
+        {"name": "seen", "cell": 2, "first_line": 1, "state": "interpreted"},
+        {"name": "few", "file": "/lib/library.py", "first_line": 9, "state": "compiled", "hits": 2},
+        {"name": "many", "cell": 1, "first_line": 1, "state": "compiled", "hits": 9},
+    ]
+    shown, folded = status.function_tables(rows)
+    assert [row[0].text for row in shown.rows] == ["many", "few", "seen"]
+    assert folded.summary.startswith("1 function") and [row[0].text for row in folded.blocks[0].rows] == ["helper"]
+
+
+def test_views_and_numbers_are_no_library_calls():
+    from dyno.magics import graph
+
+    words = {op: graph.elsewhere({"op": op}) for op in ("permute", "scalar", "torch.matmul")}
+    assert words == {"permute": "view", "scalar": "", "torch.matmul": "library call"}
 
 
 def with_nulls(value):
