@@ -1,4 +1,4 @@
-"""Control flow: each branch by its guard, branches on data, conditional expressions, short circuits, match, early returns."""
+"""Control flow: each branch by its guard, on data too, conditional expressions, match, early returns. PYTEST_DONT_REWRITE: as users write."""
 import pytest
 import torch
 from twice import program

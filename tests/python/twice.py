@@ -13,6 +13,7 @@ import inspect
 import io
 import linecache
 import os
+import textwrap
 import traceback
 import types
 import warnings
@@ -51,7 +52,7 @@ class Seen:
         base = None if t._base is None else self(t._base) if id(t._base) in self.objects else "unseen"
         grad = self(t.grad) if t.is_leaf and t.requires_grad and t.grad is not None else None
         return ("tensor", type(t).__name__, str(t.dtype), str(t.device), tuple(t.shape), t.stride(), t.requires_grad, t.is_leaf,
-                type(t.grad_fn).__name__, base, t._version, self.where(t.data_ptr(), extent * t.element_size()), canonical(raw, bits), grad)
+                type(t.grad_fn).__name__, base, None if t.is_inference() else t._version, self.where(t.data_ptr(), extent * t.element_size()), canonical(raw, bits), grad)
 
     def array(self, a):
         low, high = np.lib.array_utils.byte_bounds(a) if hasattr(np.lib, "array_utils") else np.byte_bounds(a)
@@ -179,7 +180,7 @@ class Trial:
         name = f"text{self.modules}"
         module = types.ModuleType(name)
         vars(module).update(names)
-        source = inspect.cleandoc(source)
+        source = textwrap.dedent(source).strip("\n") + "\n"
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
         exec(compile(source, name, "exec"), vars(module))
         return module

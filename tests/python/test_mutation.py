@@ -1,0 +1,395 @@
+"""Mutation: lists, dicts, attributes, globals, cells, tensors and arrays in place; what is written is seen, once, in order."""
+import numpy as np
+import pytest
+import torch
+from twice import program
+
+
+class Box:
+    def __init__(self, **values):
+        self.__dict__.update(values)
+
+
+@program
+def test_list_writes(t):
+    @t.compile
+    def f(a, items):
+        items[0] = a * 2
+        items.append(a + 1)
+        items[-2] += 1
+        return items[0] + items[-1]
+
+    t.calls(f, lambda: (torch.arange(3.0), [torch.ones(3), torch.zeros(3)]))
+
+
+@program
+def test_list_methods(t):
+    @t.compile
+    def f(a, items):
+        items.extend([a, a + 1])
+        items.insert(0, a * 2)
+        last = items.pop()
+        items.reverse()
+        return last, len(items), items[0]
+
+    t.calls(f, lambda: (torch.arange(3.0), [1, 2]))
+
+
+@program
+def test_same_list_every_call(t):
+    history = []
+
+    @t.compile
+    def f(a):
+        history.append(a.sum())
+        return a * len(history)
+
+    for n in range(6):
+        t.call(f, torch.full((2,), float(n)))
+    t.note(history)
+
+
+@program
+def test_list_slices(t):
+    @t.compile
+    def f(a, items):
+        items[1:3] = [a, a * 2, a * 3]
+        del items[0]
+        return items[0] + items[1], items[::2]
+
+    t.calls(f, lambda: (torch.arange(2.0), [1, 2, 3, 4]))
+
+
+@program
+def test_dict_writes(t):
+    @t.compile
+    def f(a, d):
+        d["x"] = a + 1
+        d["count"] = d.get("count", 0) + 1
+        old = d.pop("old", None)
+        d.setdefault("y", a)
+        d.update(z=a * 2)
+        del d["y"]
+        return old, d["x"] + d["z"], list(d)
+
+    for start in ({}, {}, {"old": 1}, {"old": 1}, {"count": 3, "y": 1}, {}):
+        t.call(f, torch.arange(2.0), dict(start))
+
+
+@program
+@pytest.mark.law(2)
+def test_counter_in_dict(t):
+    state = {"n": 0}
+
+    @t.compile
+    def f(a):
+        state["n"] += 1
+        return a + state["n"]
+
+    t.calls(f, lambda: (torch.zeros(2),), 8)
+    t.note(state)
+
+
+@program
+def test_attribute_writes(t):
+    box = Box(n=0, value=None)
+
+    @t.compile
+    def f(a, box):
+        box.n += 1
+        box.value = a * box.n
+        box.last = box.value.sum()
+        return box.value + 1
+
+    t.calls(f, lambda: (torch.ones(3), box), 6)
+    t.note(box)
+
+
+@program
+def test_attribute_removed(t):
+    @t.compile
+    def f(a, box):
+        del box.gone
+        box.new = a
+        return hasattr(box, "gone"), hasattr(box, "new"), a + 1
+
+    for _ in range(4):
+        t.call(f, torch.ones(2), Box(gone=1))
+    t.call(f, torch.ones(2), Box())
+    t.call(f, torch.ones(2), Box(gone=2, new=1))
+
+
+@program
+def test_setattr_and_property(t):
+    class Guarded:
+        def __init__(self):
+            self.log = []
+            self.held = 1
+
+        def __setattr__(self, name, value):
+            if name != "log":
+                self.log.append(name)
+            object.__setattr__(self, name, value)
+
+        @property
+        def double(self):
+            return self.held * 2
+
+        @double.setter
+        def double(self, value):
+            self.held = value / 2
+
+    @t.compile
+    def f(a, g):
+        g.held = a + 1
+        g.double = a * 4
+        return g.double
+
+    t.calls(f, lambda: (torch.arange(2.0), Guarded()))
+
+
+@program
+def test_slots(t):
+    class Slotted:
+        __slots__ = ("x", "y")
+
+    @t.compile
+    def f(a, s):
+        s.x = a * 2
+        s.y = s.x + 1
+        return s.y
+
+    for _ in range(4):
+        s = Slotted()
+        t.call(f, torch.ones(2), s)
+        t.note(s.x, s.y)
+
+
+@program
+@pytest.mark.law(7)
+def test_global_counter(t):
+    m = t.module(
+        """
+        n = 0
+        scale = 2
+        def f(a):
+            global n, last
+            n += 1
+            last = a * scale
+            return last + n
+        """
+    )
+    f = t.compile(m.f)
+    t.calls(f, lambda: (torch.ones(2),), 5)
+    t.note(m.n, m.last)
+    m.n = 100
+    m.scale = 3
+    t.calls(f, lambda: (torch.ones(2),), 5)
+    t.note(m.n, m.last)
+
+
+@program
+def test_nonlocal(t):
+    def make():
+        total = 0
+
+        def f(a):
+            nonlocal total
+            total = total + a.sum()
+            return total * 2
+
+        return f, lambda: total
+
+    f, read = make()
+    f = t.compile(f)
+    for n in range(6):
+        t.call(f, torch.full((3,), float(n)))
+        t.note(read())
+
+
+@program
+@pytest.mark.law(2)
+def test_tensor_in_place(t):
+    @t.compile
+    def f(a, b):
+        a.add_(b)
+        a.mul_(2)
+        c = a + 1
+        a[0] = 7
+        a[1:] -= b[1:]
+        return c
+
+    t.calls(f, lambda: (torch.arange(4.0), torch.ones(4)), 5)
+
+
+@program
+def test_tensor_augmented(t):
+    @t.compile
+    def f(a, b):
+        a += b
+        a *= 3
+        a /= 2
+        a -= 1
+        b **= 2
+        return a
+
+    t.calls(f, lambda: (torch.arange(4.0), torch.ones(4) * 3), 5)
+
+
+@program(hits=0)
+def test_in_place_returns_same_object(t):
+    @t.compile
+    def f(a):
+        b = a.add_(1)
+        return b is a, b
+
+    t.calls(f, lambda: (torch.arange(4.0),), 5)
+
+
+@program
+def test_in_place_through_view(t):
+    @t.compile
+    def f(a):
+        row = a[1]
+        row += 10
+        column = a[:, 0]
+        column.mul_(2)
+        a.t()[0].zero_()
+        return row, column, a.sum()
+
+    t.calls(f, lambda: (torch.arange(6.0).reshape(2, 3),), 5)
+
+
+@program
+def test_read_write_read(t):
+    @t.compile
+    def f(a):
+        before = a * 1
+        a.add_(1)
+        middle = a * 1
+        a.zero_()
+        after = a * 1
+        return before, middle, after
+
+    t.calls(f, lambda: (torch.arange(3.0),), 5)
+
+
+@program
+def test_out_and_copy(t):
+    @t.compile
+    def f(a, b, out):
+        torch.add(a, b, out=out)
+        b.copy_(a)
+        a.fill_(3)
+        return out * 2
+
+    t.calls(f, lambda: (torch.arange(3.0), torch.ones(3), torch.empty(3).fill_(-1)), 5)
+
+
+@program
+def test_array_in_place(t):
+    @t.compile
+    def f(a, b):
+        a += b
+        a[0] = 9
+        a[1:3] *= 2
+        np.add(a, 1, out=b)
+        b[::2] = -b[::2]
+        return a - b
+
+    t.calls(f, lambda: (np.arange(4.0), np.ones(4)), 5)
+
+
+@program
+def test_masked_writes(t):
+    @t.compile
+    def f(a, x):
+        a[a > 1] = 0
+        x[x > 1] = 0
+        return a + 1, x + 1
+
+    t.calls(f, lambda: (torch.arange(4.0), np.arange(4.0)), 5)
+
+
+@program
+def test_version_counter(t):
+    @t.compile
+    def f(a):
+        a.add_(1)
+        a.add_(1)
+        b = a * 2
+        b.mul_(3)
+        return b, a._version, b._version
+
+    a = torch.zeros(3)
+    for _ in range(5):
+        t.call(f, a)
+
+
+@program
+def test_leaf_in_place_raises(t):
+    @t.compile
+    def f(a, w):
+        b = a * 2
+        w.add_(b)
+        return b
+
+    for need in (False, False, False, True, True, False):
+        t.call(f, torch.ones(2), torch.ones(2, requires_grad=need))
+
+
+@program
+def test_container_argument_kept(t):
+    @t.compile
+    def f(a, store):
+        store["a"] = a
+        store["b"] = [a, a * 2]
+        return store
+
+    for _ in range(4):
+        store = {}
+        result = t.call(f, torch.ones(2), store)
+        t.note(result is store, store["b"][0] is store["a"])
+
+
+@program
+def test_local_containers_escape(t):
+    @t.compile
+    def f(a):
+        out = []
+        d = {}
+        for i in range(3):
+            out.append(a * i)
+            d[i] = out[-1]
+        return out, d, (out, [d])
+
+    t.calls(f, lambda: (torch.arange(2.0),))
+
+
+@program
+def test_swap_and_chain(t):
+    @t.compile
+    def f(a, b, box):
+        a, b = b, a
+        box.x = box.y = a - b
+        box.x, box.z = box.y * 2, box.x
+        return a, b
+
+    for _ in range(4):
+        box = Box()
+        t.call(f, torch.zeros(2), torch.ones(2), box)
+        t.note(vars(box))
+
+
+@program
+def test_delete_local(t):
+    @t.compile
+    def f(a, n):
+        b = a + 1
+        del a
+        if n:
+            return b * a  # noqa: F821
+        return b
+
+    for n in (0, 0, 0, 1, 1, 0):
+        t.call(f, torch.ones(2), n)
