@@ -1,9 +1,12 @@
 """``%dyno explain f``: the source, line by line, with what became of each line."""
 
+import itertools
+
 from dyno.magics import facts, guards, layers, target
 from dyno.magics.page import Cell, Chips, Fold, Page, Say, table
 from dyno.magics.request import ask, describe
 
+LONG, QUIET = 40, 4  # lines from which a function is shortened; lines in a row that are left as they are
 GLOSSARY = (
     "fused Kn: in generated kernel n. compiled: replayed without the interpreter. break: a boundary between two compiled parts. "
     "interpreted: plain Python."
@@ -30,7 +33,7 @@ def page(report, options):
         return stop
     breaks = facts.broken_lines(report)
     because = (Say(stop.title),) if stop is not None else ()
-    blocks = [*facts.redefinition(report), Chips(chips(report)), *because, line_table(report, breaks)]
+    blocks = [*facts.redefinition(report), Chips(chips(report)), *because, line_table(report, breaks, bool(options.get("verbose")))]
     if breaks:
         blocks.append(break_table(breaks))
     if report["function"].get("note"):
@@ -61,10 +64,10 @@ def chips(report):
     return (*items, (facts.count(len(facts.broken_lines(report)), "break"), None))
 
 
-def line_table(report, breaks):
-    """One row for each source line."""
+def line_table(report, breaks, whole=True):
+    """One row for each source line. In a long function that is not shown ``whole``, runs of lines on which nothing happens are cut."""
     rows = []
-    for row in report["lines"]:
+    for row in report["lines"] if whole or len(report["lines"]) <= LONG else shortened(report["lines"]):
         status = facts.status_cell(row, breaks)
         rows.append(
             (
@@ -75,6 +78,18 @@ def line_table(report, breaks):
             )
         )
     return table(f"Source of {facts.headline(report['function'])}", ("line", "source", "status", "note"), rows, right=("line",))
+
+
+def shortened(lines):
+    """The lines with each longer run of quiet ones replaced by one row that counts them."""
+    made = []
+    for quiet, run in itertools.groupby(lines, key=lambda row: not row.get("status")):
+        run = list(run)
+        if quiet and len(run) > QUIET:
+            made.append({"line": f"{run[0]['line']}-{run[-1]['line']}", "text": f"... {facts.count(len(run), 'line')}"})
+        else:
+            made.extend(run)
+    return made
 
 
 def break_table(breaks):

@@ -215,6 +215,17 @@ def test_functions_of_libraries_are_folded_away():
     assert folded.summary.startswith("1 function") and [row[0].text for row in folded.blocks[0].rows] == ["helper"]
 
 
+def test_long_functions_are_shortened_where_nothing_happens():
+    from dyno.magics import explain
+
+    quiet = [{"line": number, "text": f"quiet {number}"} for number in range(1, 46)]
+    quiet[9]["status"] = "fused"
+    report = {"function": {"name": "long", "state": "compiled"}, "lines": quiet}
+    shown = [row[1].text for row in explain.line_table(report, (), whole=False).rows]
+    assert shown == ["... 9 lines", "quiet 10", "... 35 lines"]
+    assert len(explain.line_table(report, ()).rows) == 45
+
+
 def test_views_and_numbers_are_no_library_calls():
     from dyno.magics import graph
 
