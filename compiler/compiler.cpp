@@ -151,7 +151,17 @@ struct Attempt {
     replay::Outcome outcome;
     bool hit = false, failed = false; // failed: a compute phase gave up, the segment is to run natively
     capture::Exit::Kind exit = capture::Exit::returns;
+    std::shared_ptr<replay::LaunchPlan> plan; // that hit
 };
+
+/// A frame object outlives the frame (a traceback holds it): locals that the code has overwritten or deleted by its return must
+/// not live on in it, least of all the exception whose traceback it is.
+void drop_old_locals(const Attempt& attempt, frame::InterpreterFrame* f, PyCodeObject* code) {
+    if (!f->frame_obj || !attempt.plan) return;
+    const std::vector<bool>& unchanged = replay::segment_of(*attempt.plan).exit.unchanged;
+    for (int k = 0; k < code->co_nlocalsplus && k < static_cast<int>(unchanged.size()); k++)
+        if (!unchanged[static_cast<size_t>(k)]) Py_CLEAR(f->localsplus[k]);
+}
 
 Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObject* code) {
     Attempt attempt;
@@ -199,6 +209,7 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
         cache::note_hit(*entry, ns);
         if (entries.size() > 1 && entry != slot.entries.front()) cache::move_first(slot, *entry);
         attempt.hit = true;
+        attempt.plan = entry->plan;
         attempt.outcome = std::move(o);
         return attempt;
     }
@@ -393,7 +404,10 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     const replay::Inputs inputs{f->localsplus, static_cast<uint32_t>(code->co_nlocalsplus), reinterpret_cast<PyObject*>(frame::function_of(f)), f->f_globals, f->f_builtins};
     Attempt attempt = try_entries(*slot, inputs, code);
     if (attempt.hit) {
-        if (attempt.outcome.result) return frame::leave_at_return(ts, f, attempt.outcome.result);
+        if (attempt.outcome.result) {
+            drop_old_locals(attempt, f, code);
+            return frame::leave_at_return(ts, f, attempt.outcome.result);
+        }
         return continue_at_exit(ts, f, std::move(attempt));
     }
     slot = &cache::slot_of(key); // a hit may have let user code run
@@ -438,6 +452,7 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
     Attempt attempt = try_entries(*slot, inputs, code);
     if (attempt.hit) {
         if (attempt.outcome.result) {
+            drop_old_locals(attempt, a.frame, code);
             PyObject** old = a.sp;
             a.sp = a.base;
             while (old > a.base) Py_XDECREF(*--old);

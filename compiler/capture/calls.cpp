@@ -184,14 +184,26 @@ bool Recording::enter(Activation& callee, const CallToken& token) {
     }
     if (code->co_flags & CO_VARKEYWORDS) sh[named + ((code->co_flags & CO_VARARGS) ? 1 : 0)] = fresh(NewObject::dict, std::move(extra), &PyDict_Type);
     free_variables(callee, canonical(by_object_.contains(function) ? by_object_[function] : identity_object(function)));
-    // Defaults have sources of their own: they may be replaced, and their objects may be changed in place.
+    // Defaults have sources of their own: they may be replaced, and their objects may be changed in place. So may the code.
     const ShadowId f = canonical(by_object_.contains(function) ? by_object_[function] : identity_object(function));
+    if (shadows_[f].kind == Shadow::object && shadows_[f].source != Guard::none_) {
+        Guard same_code{Guard::is};
+        same_code.source = source(Source::code_of, shadows_[f].source, 0, nullptr);
+        same_code.expected = anchor(reinterpret_cast<PyObject*>(code));
+        guard(same_code);
+    }
     for (int slot = 0; slot < named; slot++) {
         if (sh[slot] || !callee.locals[slot]) continue;
         PyObject* value = callee.locals[slot];
         if (shadows_[f].kind == Shadow::fresh) {
-            if (!is_immutable(value)) continue;
-            sh[slot] = constant(value);
+            // Made in this call: its defaults are values of this call too.
+            const ShadowId defaults = shadows_[f].parts.size() > 4 ? canonical(shadows_[f].parts[3]) : 0, by_name = shadows_[f].parts.size() > 4 ? canonical(shadows_[f].parts[4]) : 0;
+            if (slot < code->co_argcount && defaults) {
+                auto items = items_of(defaults, PyFunction_GET_DEFAULTS(function));
+                if (items) sh[slot] = (*items)[items->size() - static_cast<size_t>(code->co_argcount - slot)];
+            } else if (slot >= code->co_argcount && by_name && shadows_[by_name].kind == Shadow::fresh) {
+                sh[slot] = fresh_dict_item(by_name, canonical_key(PyTuple_GET_ITEM(code->co_localsplusnames, slot)));
+            }
         } else if (slot < code->co_argcount) {
             PyObject* defaults = PyFunction_GET_DEFAULTS(function);
             const auto n = defaults ? static_cast<int>(PyTuple_GET_SIZE(defaults)) : 0;

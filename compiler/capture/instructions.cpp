@@ -381,6 +381,11 @@ ShadowId Recording::leave(Activation& a, PyObject* result, ShadowId shadow) {
     exit.kind = Exit::returns;
     exit.at = span_of(a);
     exit.result = id ? ref_of(id) : ValueRef{};
+    for (int k = 0; k < a.code->co_nlocalsplus; k++) {
+        const ShadowId slot = a.locals[k] ? canonical(a.shadows[k]) : 0;
+        const uint32_t from = slot ? shadows_[slot].source : Guard::none_;
+        exit.unchanged.push_back(from != Guard::none_ && segment_.sources[from].kind == Source::slot && segment_.sources[from].index == static_cast<uint32_t>(k));
+    }
     if (exit.result.kind == ValueRef::none) {
         discarded_ = true;
         why_not_ = refusal_.empty() ? "the result is of unknown origin" : refusal_;

@@ -600,6 +600,17 @@ void Recording::add_outputs() {
         visit(f.instance);
     }
     for (const Effect& e : segment_.effects) visit(e.value);
+    // NumPy tells of a division by zero even where nobody uses the quotient.
+    std::vector<bool> used(builder_.size());
+    for (const graph::Node& n : builder_.graph().nodes)
+        for (graph::NodeId operand : n.operands) used[operand.index] = true;
+    for (uint32_t k = 0; k < wanted.size(); k++) {
+        const graph::Node& n = builder_[{k}];
+        const graph::OpKind kind = graph::info(n.op).kind;
+        const bool computes = kind != graph::OpKind::leaf && kind != graph::OpKind::movement && kind != graph::OpKind::extern_;
+        const bool divides = n.op == graph::Op::floor_div || n.op == graph::Op::remainder || n.op == graph::Op::fmod || n.op == graph::Op::pow;
+        if (!used[k] && computes && ((n.type.domain == graph::Domain::numpy && (is_float(n.type.dtype) || divides)) || (divides && is_int(n.type.dtype)))) wanted[k] = true;
+    }
     // Operands of eager calls become objects too, and an object has eager's layout.
     for (const graph::Node& n : builder_.graph().nodes)
         if (n.op == graph::Op::extern_call)

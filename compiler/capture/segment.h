@@ -60,6 +60,7 @@ struct Source {
         module_dict,    // base: module; its __dict__
         anchored,       // anchors[index] itself (a module or type found by constant path): no guard needed while alive
         globals_dict,   // the frame's f_globals itself
+        code_of,        // base: function; its __code__, which may be replaced
     } kind;
     uint32_t base = 0;      // index of another source
     uint32_t index = 0;
@@ -177,6 +178,7 @@ struct FrameRecipe {
 struct Exit {
     enum Kind : uint8_t { returns, breaks, cut } kind = returns;
     ValueRef result;                 // returns
+    std::vector<bool> unchanged;     // returns: by local slot, it still holds what it held at the entry
     std::vector<FrameRecipe> frames; // breaks, cut: the state before instruction frames.back().unit
     std::string reason, hint;        // breaks: plain words
     SourceSpan at;

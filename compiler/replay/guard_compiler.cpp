@@ -156,6 +156,7 @@ void GuardCompiler::read(uint32_t index, uint32_t guard) {
     case Source::default_: check.op = Check::default_; break;
     case Source::kwdefault: check.op = Check::kwdefault; break;
     case Source::function_globals: check.op = Check::function_globals; break;
+    case Source::code_of: check.op = Check::code_of; break;
     case Source::method_self: check.op = Check::method_self; break;
     case Source::method_function: check.op = Check::method_function; break;
     case Source::type_of: check.op = Check::type_of; break;
@@ -318,6 +319,7 @@ PyObject* read_source(const Segment& segment, uint32_t index, std::span<PyObject
     case Source::default_: return function ? part(PyFunction_GET_DEFAULTS(base)) : nullptr;
     case Source::kwdefault: return function ? item(PyFunction_GET_KW_DEFAULTS(base)) : nullptr;
     case Source::function_globals: return function ? PyFunction_GET_GLOBALS(base) : nullptr;
+    case Source::code_of: return function ? PyFunction_GET_CODE(base) : nullptr;
     case Source::method_self: return method ? PyMethod_GET_SELF(base) : nullptr;
     case Source::method_function: return method ? PyMethod_GET_FUNCTION(base) : nullptr;
     case Source::type_of: return reinterpret_cast<PyObject*>(Py_TYPE(base));

@@ -69,6 +69,7 @@ PyObject* read_part(const Check& c, PyObject* base) {
         return defaults && PyDict_CheckExact(defaults) ? item_of(defaults, c.what) : nullptr;
     }
     case Check::function_globals: return PyFunction_Check(base) ? PyFunction_GET_GLOBALS(base) : nullptr;
+    case Check::code_of: return PyFunction_Check(base) ? PyFunction_GET_CODE(base) : nullptr;
     case Check::method_self: return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : nullptr;
     case Check::method_function: return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : nullptr;
     case Check::type_of: return reinterpret_cast<PyObject*>(Py_TYPE(base));

@@ -160,6 +160,7 @@ std::string source_text(const Segment& segment, uint32_t index) {
     case Source::default_: return ordinal_default(segment, source);
     case Source::kwdefault: return "default " + utf8(source.name.get()) + " of " + base();
     case Source::function_globals: return "the globals of " + base();
+    case Source::code_of: return base() + ".__code__";
     case Source::method_self: return base() + ".__self__";
     case Source::method_function: return base() + ".__func__";
     case Source::type_of: return "type(" + base() + ")";
