@@ -219,8 +219,9 @@ bool Recording::enter(Activation& callee, const CallToken& token) {
 Recording::Before Recording::make_function(Activation& a, const Instruction& i) {
     // 3.11, 3.12: defaults, kwdefaults, annotations, closure below the code object, each if its bit is set. 3.13: code only.
     PyObject** p = a.sp - 1;
+    PyObject* code_object = *p;
+    if (!PyCode_Check(code_object) || !know(a.shadow(p), code_object)) return stop(a, "a function of unknown code", "");
     const ShadowId code = canonical(a.shadow(p));
-    if (!code || shadows_[code].type != &PyCode_Type) return stop(a, "a function of unknown code", "");
     ShadowId closure = 0, annotations = 0, kwdefaults = 0, defaults = 0;
     auto take = [&](uint32_t bit, ShadowId& into) {
         if (bytecode::python >= 313 || !(i.arg & bit)) return true;
@@ -230,7 +231,7 @@ Recording::Before Recording::make_function(Activation& a, const Instruction& i) 
     if (!take(8, closure) || !take(4, annotations) || !take(2, kwdefaults) || !take(1, defaults)) return stop(a, "a function with parts of unknown origin", "");
     if (bytecode::python >= 313) return stop(a, "a function is made", "");
     const ShadowId globals = globals_shadow(a);
-    PyObject* name = reinterpret_cast<PyCodeObject*>(shadows_[code].real)->co_qualname;
+    PyObject* name = reinterpret_cast<PyCodeObject*>(code_object)->co_qualname;
     const ShadowId f = fresh(NewObject::function, {code, globals, constant(name), defaults, kwdefaults, closure, annotations}, &PyFunction_Type);
     pending_ = PendingKind::called; // after() learns the object's address
     pending_shadow_ = f;
