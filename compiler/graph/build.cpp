@@ -13,6 +13,9 @@ namespace {
 
 bool never_shared(Op op) { return op == Op::input || op == Op::scalar || op == Op::extern_call; }
 
+/// What duplicate() made: passes must not make one of two.
+bool is_duplicate(const Graph& graph, const Node& node) { return node.op == Op::reshape && node.type == graph[node.operands[0]].type; }
+
 uint64_t key_of(const Node& node) {
     Hasher hasher;
     hasher.add(static_cast<uint64_t>(node.op)).add(static_cast<uint64_t>(node.type.dtype));
@@ -36,12 +39,12 @@ Builder::Builder(Graph graph) : graph_(std::move(graph)) {
 
 void Builder::remember(NodeId id) {
     const Node& node = graph_[id];
-    if (!never_shared(node.op)) interned_.emplace(key_of(node), id);
+    if (!never_shared(node.op) && !is_duplicate(graph_, node)) interned_.emplace(key_of(node), id);
 }
 
 NodeId Builder::add_node(Node node) {
     for (NodeId operand : node.operands) DYNO_CHECK(operand.index < graph_.nodes.size(), "an operand made before its user");
-    bool shared = !never_shared(node.op);
+    bool shared = !never_shared(node.op) && !is_duplicate(graph_, node);
     uint64_t key = shared ? key_of(node) : 0;
     if (shared)
         for (auto [at, end] = interned_.equal_range(key); at != end; ++at)
