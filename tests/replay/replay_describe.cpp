@@ -73,7 +73,7 @@ void add_sources(Segment& segment, Value list) {
         {"slot", Source::slot}, {"global", Source::global}, {"builtin", Source::builtin}, {"function", Source::function}, {"dict_item", Source::dict_item},
         {"list_item", Source::list_item}, {"tuple_item", Source::tuple_item}, {"attribute", Source::attribute}, {"instance_dict", Source::instance_dict},
         {"cell_contents", Source::cell_contents}, {"closure", Source::closure}, {"default", Source::default_}, {"kwdefault", Source::kwdefault},
-        {"function_globals", Source::function_globals}, {"method_self", Source::method_self}, {"method_function", Source::method_function},
+        {"function_globals", Source::function_globals}, {"code_of", Source::code_of}, {"method_self", Source::method_self}, {"method_function", Source::method_function},
         {"type_of", Source::type_of}, {"module_dict", Source::module_dict}, {"anchored", Source::anchored}, {"globals_dict", Source::globals_dict}};
     for (Py_ssize_t i = 0; i < list.size(); ++i) {
         const Value v = list[i];
