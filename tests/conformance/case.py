@@ -6,9 +6,11 @@ A suite says how its functions are made (`Case.start`); everything else is the s
 from __future__ import annotations
 
 import dataclasses
+import sys
+import types
 import warnings
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import facts
 import judge
@@ -18,6 +20,7 @@ from backends import Backend, Wrap
 
 Context = Callable[[], AbstractContextManager[Any]]
 STEADY_CALL = 4  # the fifth of the first signature
+WARM_TURNS = 4  # of the whole sequence: CPython specialises code that was called eight times
 
 
 def nothing() -> None:
@@ -80,6 +83,32 @@ class Case:
             return first
         return run(lambda value: value)
 
+    def cold(self) -> list[facts.Seen]:
+        """The plain program by code as it was compiled: under a trace function CPython runs no specialised instruction."""
+
+        @contextmanager
+        def traced() -> Iterator[None]:
+            before = sys.gettrace()
+            sys.settrace(lambda *event: None)
+            try:
+                yield
+            finally:
+                sys.settrace(before)
+
+        fresh = self.start({})
+        return self.calls(fresh, fresh.fn, around=traced)
+
+    def warm(self) -> list[facts.Seen]:
+        """The plain program by code that has been called often enough to be specialised."""
+        used = self.start({})
+        if not isinstance(used.fn, types.FunctionType):
+            return []
+        for _ in range(WARM_TURNS):
+            self.calls(used, used.fn)
+        fresh = self.start({})
+        fresh.fn.__code__ = used.fn.__code__
+        return self.calls(fresh, fresh.fn)
+
     def wide(self) -> list[facts.Seen]:
         """The plain program on wider inputs; its own random parameters are drawn narrow first, so that they are the same."""
         fresh = self.start({})
@@ -95,7 +124,7 @@ def judge_case(case: Case, backend: Backend, ignored: frozenset[str] = frozenset
         operations = ops.count_in_call(case.run, STEADY_CALL) if backend.counts else None
         backend.begin()
         got = case.run(backend.wrap)
-        references = judge.References(case.moved, case.wide)
+        references = judge.References(case.moved, case.wide, (case.cold, case.warm))
         verdict = judge.compare_runs(got, want, references, ignored)
     backend.operations = operations
     return verdict

@@ -3,13 +3,14 @@
 The rule: nothing but values may differ at all. Values must be equal bit for bit, the sign of a zero too, unless the plain program's own
 result moves when gated and ordered operations (transcendental functions, sums that round) are moved by one unit in the last place; then
 they may differ by 4 + 4 x that move, and their distance from the same program in a wider dtype must be at most twice eager's plus 1 unit.
-A case whose structure depends on such a move is unstable where it differs, and is not judged.
+A case whose structure depends on such a move is unstable where it differs, and is not judged. So is one whose traceback differs where the
+plain program's own lines change once its code is warm: CPython 3.11 joins two loads to one instruction, with the first one's line.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from facts import Seen
 
@@ -27,10 +28,15 @@ class Verdict:
 
 
 class References:
-    """The plain program run otherwise, made only where values differ: moved by last bits, and in a wider dtype."""
+    """The plain program run otherwise, made only where facts differ: moved by last bits, in a wider dtype, by cold and by warm code."""
 
-    def __init__(self, moved: Callable[[int], list[Seen]], wide: Callable[[], list[Seen]]) -> None:
-        self._moved, self._wide = moved, wide
+    def __init__(
+        self,
+        moved: Callable[[int], list[Seen]],
+        wide: Callable[[], list[Seen]],
+        warmths: Sequence[Callable[[], list[Seen]]] = (),
+    ) -> None:
+        self._moved, self._wide, self._warmths = moved, wide, warmths
         self._cache: dict[Any, Any] = {}
 
     def moved(self, call: int) -> list[dict[Any, Any]]:
@@ -46,6 +52,12 @@ class References:
             moves = [other[k].apart(want[k]) for other in self.moved(call) for k in want if k[0] == "value" and k in other]
             self._cache["call", call] = max((move for move in moves if move < float("inf")), default=0.0)
         return max([*own, self._cache["call", call]], default=0.0)
+
+    def warmths(self, call: int) -> list[dict[Any, Any]]:
+        """The facts of a call by code that never ran and by code that ran often, which is other code where CPython specialises it."""
+        if "warmths" not in self._cache:
+            self._cache["warmths"] = [run for make in self._warmths if (run := attempt(make))]
+        return [run[call].named() for run in self._cache["warmths"] if call < len(run)]
 
     def wide(self, call: int) -> dict[Any, Any]:
         if "wide" not in self._cache:
@@ -83,9 +95,12 @@ def compare_call(got: Seen, want: Seen, call: int, references: References) -> Ve
 
 def stable(verdict: Verdict, key: tuple[str, str], plain: dict[Any, Any], call: int, references: References) -> Verdict:
     """The verdict, or `unstable` where moved last bits alone change this very fact of the plain call (values have their
-    own rule, and references are counted on other objects there)."""
+    own rule, and references are counted on other objects there), or where the lines of its traceback hang on how warm its code is."""
     absent = object()
-    if key[0] not in ("value", "references") and any(other.get(key, absent) != plain.get(key, absent) for other in references.moved(call)):
+    others = references.moved(call) if key[0] not in ("value", "references") else []
+    if key[0] == "traceback":
+        others = [*others, *references.warmths(call)]
+    if any(other.get(key, absent) != plain.get(key, absent) for other in others):
         return Verdict("unstable", verdict.kind, verdict.why)
     return verdict
 

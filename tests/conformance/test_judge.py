@@ -14,6 +14,7 @@ import facts  # noqa: E402
 import judge  # noqa: E402
 from case import Case, Fresh  # noqa: E402
 from facts import Seen, Values  # noqa: E402
+from programs import case_of  # noqa: E402
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -119,3 +120,37 @@ def test_inexact_programs_are_found_out(program, moves: bool) -> None:  # noqa: 
     case = Case(lambda names: Fresh(program, lambda number: ((np.linspace(0.1, 1.7, 50),), {})), (0,), (sys.modules[__name__],))
     plain, moved = case.run()[0].named(), case.moved(1)[0].named()
     assert (moved["value", "result"].apart(plain["value", "result"]) > 0) == moves
+
+
+def lines_of(*numbers: int) -> list[Seen]:
+    return [Seen([("traceback", "", [("f", number)])]) for number in numbers]
+
+
+def test_lines_that_hang_on_warmth_are_not_judged() -> None:
+    def verdict_of(got: list[Seen], *warmths: list[Seen]) -> str:
+        references = judge.References(lambda seed: lines_of(7, 7), list, [lambda run=run: run for run in warmths])
+        return judge.compare_runs(got, lines_of(7, 7), references).status
+
+    assert verdict_of(lines_of(7, 8), lines_of(7, 7), lines_of(7, 7)) == "wrong"
+    assert verdict_of(lines_of(7, 8), lines_of(8, 8), lines_of(7, 7)) == "unstable"
+    assert verdict_of(lines_of(8, 7), lines_of(7, 8), lines_of(7, 7)) == "wrong"
+
+
+UNBOUND = """
+def inputs(k):
+    return (20,)
+
+def program(n):
+    for i in range(n):
+        if i < 0:
+            late = 1
+    return (n,
+            late)
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later CPythons specialise without joining lines")
+def test_warm_code_of_this_python_names_other_lines() -> None:
+    case = case_of(UNBOUND)
+    cold, warm = ([call.named()["traceback", ""] for call in run] for run in (case.cold(), case.warm()))
+    assert cold != warm and len(set(map(str, cold))) == len(set(map(str, warm))) == 1
