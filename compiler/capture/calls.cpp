@@ -205,9 +205,7 @@ bool Recording::enter(Activation& callee, const CallToken& token) {
                 sh[slot] = fresh_dict_item(by_name, canonical_key(PyTuple_GET_ITEM(code->co_localsplusnames, slot)));
             }
         } else if (slot < code->co_argcount) {
-            PyObject* defaults = PyFunction_GET_DEFAULTS(function);
-            const auto n = defaults ? static_cast<int>(PyTuple_GET_SIZE(defaults)) : 0;
-            sh[slot] = raw(source(Source::default_, shadows_[f].source, static_cast<uint32_t>(slot - (code->co_argcount - n)), nullptr), value);
+            sh[slot] = raw(source(Source::default_, shadows_[f].source, static_cast<uint32_t>(code->co_argcount - 1 - slot), nullptr), value);
         } else {
             PyObject* name = PyTuple_GET_ITEM(code->co_localsplusnames, slot);
             sh[slot] = raw(source(Source::kwdefault, shadows_[f].source, 0, canonical_key(name)), value);

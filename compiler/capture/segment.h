@@ -51,7 +51,7 @@ struct Source {
         instance_dict,  // base's __dict__ as an object (exists already)
         cell_contents,  // base: cell
         closure,        // base: function; index into __closure__ (the cell)
-        default_,       // base: function; index into __defaults__
+        default_,       // base: function; __defaults__[-1 - index]: a longer or shorter tuple leaves the last ones in place
         kwdefault,      // base: function; name in __kwdefaults__
         function_globals,// base: function; its __globals__ dict
         method_self,    // base: bound method

@@ -316,7 +316,10 @@ PyObject* read_source(const Segment& segment, uint32_t index, std::span<PyObject
     case Source::instance_dict: return python::instance_dict_if_any(base);
     case Source::cell_contents: return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
     case Source::closure: return function ? part(PyFunction_GET_CLOSURE(base)) : nullptr;
-    case Source::default_: return function ? part(PyFunction_GET_DEFAULTS(base)) : nullptr;
+    case Source::default_: {
+        PyObject* all = function ? PyFunction_GET_DEFAULTS(base) : nullptr;
+        return all && source.index < PyTuple_GET_SIZE(all) ? PyTuple_GET_ITEM(all, PyTuple_GET_SIZE(all) - 1 - source.index) : nullptr;
+    }
     case Source::kwdefault: return function ? item(PyFunction_GET_KW_DEFAULTS(base)) : nullptr;
     case Source::function_globals: return function ? PyFunction_GET_GLOBALS(base) : nullptr;
     case Source::code_of: return function ? PyFunction_GET_CODE(base) : nullptr;

@@ -52,6 +52,9 @@ PyObject* tuple_part(PyObject* tuple, uint32_t index) {
     if (!tuple || !PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) <= static_cast<Py_ssize_t>(index)) return nullptr;
     return PyTuple_GET_ITEM(tuple, index);
 }
+PyObject* tuple_part_from_end(PyObject* tuple, uint32_t index) {
+    return tuple && PyTuple_CheckExact(tuple) && index < PyTuple_GET_SIZE(tuple) ? tuple_part(tuple, static_cast<uint32_t>(PyTuple_GET_SIZE(tuple)) - 1 - index) : nullptr;
+}
 
 /// Reads that need nothing but their base. Null: not there, or the base is of another kind.
 PyObject* read_part(const Check& c, PyObject* base) {
@@ -63,7 +66,7 @@ PyObject* read_part(const Check& c, PyObject* base) {
     case Check::instance_dict: return python::instance_dict_if_any(base);
     case Check::cell_contents: return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
     case Check::closure: return PyFunction_Check(base) ? tuple_part(PyFunction_GET_CLOSURE(base), c.index) : nullptr;
-    case Check::default_: return PyFunction_Check(base) ? tuple_part(PyFunction_GET_DEFAULTS(base), c.index) : nullptr;
+    case Check::default_: return PyFunction_Check(base) ? tuple_part_from_end(PyFunction_GET_DEFAULTS(base), c.index) : nullptr;
     case Check::kwdefault: {
         PyObject* defaults = PyFunction_Check(base) ? PyFunction_GET_KW_DEFAULTS(base) : nullptr;
         return defaults && PyDict_CheckExact(defaults) ? item_of(defaults, c.what) : nullptr;

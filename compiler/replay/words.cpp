@@ -139,7 +139,7 @@ std::string closure_text(const Segment& segment, const Source& source) {
 }
 
 std::string ordinal_default(const Segment& segment, const Source& source) {
-    return "default " + std::to_string(source.index) + " of " + source_text(segment, source.base);
+    return "default -" + std::to_string(source.index + 1) + " of " + source_text(segment, source.base);
 }
 
 } // namespace
