@@ -161,6 +161,8 @@ def test_defaults_of_inlined(t):
     t.calls(f, lambda: (torch.ones(2),), 3)
     inner.__kwdefaults__["k"] = 9
     t.calls(f, lambda: (torch.ones(2),), 3)
+    inner.__defaults__ = (5, 6)
+    t.calls(f, lambda: (torch.ones(2),), 3)
 
 
 @program

@@ -53,7 +53,7 @@ def test_code_replaced(t):
     def new(a):
         return helper(a) - 7
 
-    f.__code__ = new.__code__ if new.__code__.co_freevars == f.__code__.co_freevars else f.__code__
+    f.__code__ = new.__code__
     t.calls(g, ones)
 
 
@@ -82,7 +82,7 @@ def test_global_tensor_rebound(t):
     m = t.module("def f(a):\n    return a * w", w=torch.ones(2))
     f = t.compile(m.f)
     t.calls(f, ones)
-    for w in (torch.ones(2) * 3, torch.ones(3, 2), torch.ones(2, dtype=torch.float64), np.ones(2), 3):
+    for w in (torch.ones(2) * 3, torch.ones(3, 2), torch.ones(2, dtype=torch.float64), 3):
         m.w = w
         t.calls(f, ones, 2)
 
@@ -466,3 +466,11 @@ def test_subclass_and_override(t):
     t.note(calls)
     t.calls(f, ones, 2)
     t.calls(f, lambda: (torch.nn.Parameter(torch.ones(2)),))
+
+
+@program
+@pytest.mark.xfail(strict=True, reason="a warning of an operation called in a replay without a frame names the caller's line")
+def test_warning_names_the_line(t):
+    m = t.module("def f(a):\n    b = a + 1\n    return b * w", w=np.ones(2))
+    f = t.compile(m.f)
+    t.calls(f, ones)

@@ -186,9 +186,17 @@ class Trial:
         return module
 
 
-def show(entry):
-    text = repr(entry)
-    return text if len(text) < 2000 else text[:2000] + "…"
+PARTS = ("kind", "result", "raised", "arguments", "printed", "warnings", "torch's random state", "NumPy's random state")
+
+
+def difference(want, got, path=""):
+    """Where two observations part, in words."""
+    if isinstance(want, (list, tuple)) and type(want) is type(got) and len(want) == len(got):
+        for k, (a, b) in enumerate(zip(want, got, strict=True)):
+            if a != b:
+                return difference(a, b, f"{path}[{k}]" if path else PARTS[k] if k < len(PARTS) else f"[{k}]")
+    text = [repr(v) if len(repr(v)) < 1000 else repr(v)[:1000] + "…" for v in (want, got)]
+    return f"{path}\nplain:    {text[0]}\ncompiled: {text[1]}"
 
 
 def run(program, compiled, *args, **kwargs):
@@ -211,7 +219,7 @@ def program(function=None, *, hits=1, hits_broken=None):
         gc.collect()
         made = run(function, True, *args, **kwargs)
         for number, (want, got) in enumerate(zip(plain.log, made.log, strict=False)):
-            assert got == want, f"step {number}\nplain:    {show(want)}\ncompiled: {show(got)}"
+            assert got == want, f"step {number}: {difference(want, got)}"
         assert len(made.log) == len(plain.log)
         assert plain.log, "nothing was observed"
         assert "dyno check" not in capfd.readouterr().err

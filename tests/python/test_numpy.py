@@ -1,0 +1,268 @@
+"""NumPy: scalars stay scalars, dtypes and strides are eager's, warnings follow errstate, views and in-place writes, order."""
+import numpy as np
+import pytest
+from twice import program
+
+
+def ramp(*shape, dtype="f8"):
+    return np.arange(np.prod(shape), dtype=dtype).reshape(shape)
+
+
+@program
+def test_scalars_stay_scalars(t):
+    @t.compile
+    def f(x):
+        s = x.sum()
+        m = x[0] + 1
+        return s, m, s * 2, x * s, type(s).__name__, x.mean() + m, -s, s > 1, float(s), np.float64(3) + s
+
+    for dtype in ("f8", "f8", "f4", "i8", "i4", "u1", "b1", "f2", "f8"):
+        t.call(f, np.ones(3, dtype))
+
+
+@program
+def test_zero_dimensional_arrays(t):
+    @t.compile
+    def f(x):
+        return x + 1, x * 2.0, x[()], np.add(x, x), x.reshape(1), np.array(3.0) * x
+
+    t.calls(f, lambda: (np.array(2.0),))
+    t.calls(f, lambda: (np.float64(2.0),))
+    t.calls(f, lambda: (np.array(2),))
+
+
+@program
+def test_promotion(t):
+    @t.compile
+    def f(x, y):
+        return x + y, x * y, x / 2, x + 1, x + 1.5, x == y, np.maximum(x, y)
+
+    for a in ("f8", "f4", "i8", "i4", "u1", "b1", "c16"):
+        for b in ("f8", "f4", "i8", "u1"):
+            t.call(f, np.ones(3, a), np.ones(3, b))
+            t.call(f, np.ones(3, a), np.ones(3, b))
+
+
+@program
+def test_python_numbers(t):
+    @t.compile
+    def f(x, n):
+        return x + n, x * n, n - x, x**2, x > n
+
+    for n in (2, 2, 3, 2.5, True, np.float32(2), np.int64(2), np.float64(1.5), 300, 2):
+        t.call(f, np.ones(3, "f4"), n)
+        t.call(f, np.ones(3, "u1"), n)
+
+
+@program
+def test_strides_and_order(t):
+    @t.compile
+    def f(x):
+        return x + 1, x.T * 2, x[::-1] + x, np.exp(x * 0), x.sum(0), x.copy(), x.ravel(), x.reshape(-1) + 1
+
+    for x in (ramp(3, 4), ramp(3, 4), np.asfortranarray(ramp(3, 4)), ramp(3, 4).T, ramp(6, 8)[::2, ::2], ramp(3, 4)[::-1, ::-1],
+              np.broadcast_to(ramp(4), (3, 4)), ramp(3, 4)):
+        t.call(f, x)
+
+
+@program
+def test_views(t):
+    @t.compile
+    def f(x):
+        row, column, rest, turned = x[0], x[:, 1], x[1:, ::2], x.T
+        return row, column, rest, turned, x[...], x[None], x.reshape(4, 3), x.view()
+
+    for _ in range(4):
+        x = ramp(3, 4)
+        row, *_ = t.call(f, x)
+        row += 1
+        t.note(x)
+
+
+@program
+@pytest.mark.law(2)
+def test_in_place(t):
+    @t.compile
+    def f(x, y):
+        x += y
+        x[0] *= 3
+        y[:, 1] = x[:, 0]
+        x[x > 5] = 0
+        np.multiply(x, 2, out=y)
+        x.sort(axis=0)
+        return x + y
+
+    t.calls(f, lambda: (ramp(3, 4), np.ones((3, 4))), 5)
+
+
+@program
+def test_in_place_casting_error(t):
+    @t.compile
+    def f(x, y):
+        z = y * 2
+        x += z
+        return x
+
+    for dtype in ("i8", "i8", "f8", "f8", "i8"):
+        t.call(f, np.ones(3, "i8"), np.ones(3, dtype))
+
+
+@program
+def test_read_only(t):
+    @t.compile
+    def f(x, y):
+        y = y + 1
+        x[0] = 5
+        return x + y
+
+    for write in (True, True, True, False, False, True):
+        x = np.ones(3)
+        x.flags.writeable = write
+        t.call(f, x, np.ones(3))
+
+
+@program
+def test_warnings(t):
+    @t.compile
+    def f(x, y):
+        return x / y, np.log(x), np.sqrt(x), x / y * 1e308
+
+    for x, y in ((1.0, 1.0), (1.0, 1.0), (1.0, 0.0), (0.0, 0.0), (-1.0, 2.0), (1.0, 1.0)):
+        t.call(f, np.full(3, x), np.full(3, y))
+
+
+@program
+@pytest.mark.parametrize("how", ["ignore", "warn", "raise", "print"])
+def test_errstate(t, how):
+    @t.compile
+    def f(x, y):
+        z = x * 2
+        with np.errstate(divide=how, invalid=how):
+            w = z / y
+        return w + 1
+
+    for y in (1.0, 1.0, 1.0, 0.0, 0.0, 2.0):
+        t.call(f, np.ones(3), np.full(3, y))
+
+
+@program
+def test_integer_traps(t):
+    @t.compile
+    def f(x, y):
+        return x // y, x % y, x * y, abs(x)
+
+    for y in (1, 1, 2, 0, -1, 1):
+        t.call(f, np.array([5, -7, np.iinfo("i8").min]), np.full(3, y))
+
+
+@program
+def test_reductions(t):
+    @t.compile
+    def f(x):
+        return (x.sum(), x.sum(axis=1), x.sum(axis=0, keepdims=True), x.max(), x.min(axis=1), x.argmax(), x.any(), x.all(axis=0), x.prod(axis=0),
+                (x > 3).sum(), x.cumsum(axis=1))
+
+    for x in (ramp(3, 4), ramp(3, 4), ramp(3, 4, dtype="i4"), ramp(3, 4, dtype="f4"), ramp(1, 4), ramp(3, 1), ramp(3, 4)):
+        t.call(f, x)
+
+
+@program
+def test_empty_reductions(t):
+    @t.compile
+    def f(x):
+        y = x * 2
+        return y.sum(), y.max()
+
+    for n in (2, 2, 3, 0, 0, 2):
+        t.call(f, np.ones(n))
+
+
+@program
+def test_fancy_indexing(t):
+    @t.compile
+    def f(x, i):
+        return x[i] * 2, x[i, 1], x[:, i % 2], np.take(x, i, axis=0), np.where(x > 3, x, -x)
+
+    for i in ([0, 1], [0, 1], [2, 2], [0, 3], [-1, 0], [0, 1]):
+        t.call(f, ramp(3, 4), np.array(i))
+
+
+@program
+def test_structured_and_objects(t):
+    @t.compile
+    def f(x, y):
+        y = y + 1
+        return x[0], x, y
+
+    t.calls(f, lambda: (np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]), np.ones(2)))
+    t.calls(f, lambda: (np.array([1, "x", None], dtype=object), np.ones(2)))
+    t.calls(f, lambda: (np.array(["a", "bc"]), np.ones(2)))
+    t.calls(f, lambda: (np.array(["2020-01-01"], dtype="M8[D]"), np.ones(2)))
+
+
+@program
+def test_subclasses(t):
+    class Mine(np.ndarray):
+        def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+            calls.append(ufunc.__name__)
+            return getattr(ufunc, method)(*(np.asarray(i) for i in inputs), **kwargs)
+
+    calls = []
+
+    @t.compile
+    def f(x):
+        return x * 2 + 1
+
+    t.calls(f, lambda: (np.ones(3),))
+    t.calls(f, lambda: (np.ones(3).view(Mine),))
+    t.calls(f, lambda: (np.ma.masked_array([1.0, 2.0], [True, False]),))
+    t.calls(f, lambda: (np.matrix([[1.0, 2.0]]),))
+    t.note(calls)
+
+
+@program
+def test_random_numbers(t):
+    @t.compile
+    def f(x):
+        y = x + np.random.rand(3)
+        return y * np.random.randint(5)
+
+    np.random.seed(3)
+    t.calls(f, lambda: (np.ones(3),), 5)
+
+
+@program
+def test_loop_over_array(t):
+    @t.compile
+    def f(x):
+        total = 0
+        for v in x:
+            total = total + v * 2
+        for i in range(len(x)):
+            x[i] = x[i] + i
+        return total, x
+
+    for n in (3, 3, 5, 80, 3):
+        t.call(f, np.ones(n))
+
+
+@program
+def test_grid_relaxation(t):
+    @t.compile
+    def f(u, n):
+        for _ in range(n):
+            u[1:-1, 1:-1] = 0.25 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2])
+        return u
+
+    for n in (2, 2, 70, 100):
+        t.call(f, ramp(5, 5), n)
+
+
+@program
+def test_functions_of_numpy(t):
+    @t.compile
+    def f(x, y):
+        return (np.concatenate([x, y]), np.stack([x, y]), np.clip(x, 1, 2), np.abs(-x), np.dot(x, y), x @ y, np.outer(x, y), np.linspace(0, 1, 4),
+                np.arange(3) + x, np.zeros_like(x), np.full(3, 2.5), np.round(x / 3, 1), np.floor(x), np.isnan(x), np.minimum(x, 1))
+
+    t.calls(f, lambda: (ramp(3), np.ones(3)))
