@@ -3,6 +3,7 @@
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include "compiler/python/versions.h"
+#include <cstring>
 
 namespace dyno::capture {
 using bytecode::Op;
@@ -145,7 +146,20 @@ Recording::Before Recording::attribute_value(Activation& a, ShadowId id, PyObjec
         return v ? pend_fixed(v) : stop_refused(a);
     }
     if (PyType_Check(object)) return type_attribute_value(a, id, object, name);
+    if (names().is_enum_member(object) && shadows_[id].identity) {
+        if (PyUnicode_CompareWithASCIIString(name, "value") == 0 || PyUnicode_CompareWithASCIIString(name, "name") == 0 || PyUnicode_CompareWithASCIIString(name, "_value_") == 0) {
+            own_python_ = true;
+            return pend_constant();
+        }
+    }
     const bool plain = names().is_plain_instance_type(type);
+    if (!plain && names().is_followed_instance_type(type)) {
+        PyObject* getter = _PyType_Lookup(type, interned("__getattribute__"));
+        guard_type_attribute(type, interned("__getattribute__"), getter);
+        if (!redirect || !PyFunction_Check(getter)) return stop(a, "an attribute of a class with a __getattribute__ of its own", "");
+        identity_object(getter);
+        return redirect_to(a, getter, {id, constant(name)}, {object, name}, 1, Redirect::identity, *redirect);
+    }
     if (!plain) {
         PyObject* found = builtin_attribute(type, name);
         if (found && is_function_like(found)) return bind_method(a, id, object, found, method);
@@ -242,6 +256,14 @@ Recording::Before Recording::type_attribute_value(Activation& a, ShadowId, PyObj
     auto* type = reinterpret_cast<PyTypeObject*>(object);
     PyObject* meta = _PyType_Lookup(Py_TYPE(type), name);
     PyObject* found = _PyType_Lookup(type, name);
+    if (found && (std::strcmp(Py_TYPE(type)->tp_name, "EnumType") == 0 || std::strcmp(Py_TYPE(type)->tp_name, "EnumMeta") == 0)) {
+        auto member = Owned<>::steal(PyObject_GetAttr(object, name));
+        PyErr_Clear();
+        if (member && Py_TYPE(member.get()) == type) { // members cannot be reassigned
+            own_python_ = true;
+            return pend_fixed(identity_object(member.get()));
+        }
+    }
     if (meta && Py_TYPE(meta)->tp_descr_set) {
         if (PyUnicode_CompareWithASCIIString(name, "__name__") == 0) return pend_constant();
         return stop(a, "an attribute of a metaclass", "");

@@ -77,8 +77,11 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         if (library_function(object)) return call_library(a, std::move(c));
         return call_python(a, object, c, redirect, popped, Redirect::identity, 0);
     }
-    if (type == &PyMethod_Type) {
-        PyObject *function = PyMethod_GET_FUNCTION(object), *self = PyMethod_GET_SELF(object);
+    const bool bound_here = shadows_[id].kind == Shadow::fresh && shadows_[id].type == &PyMethod_Type;
+    if (type == &PyMethod_Type || bound_here) {
+        PyObject* function = bound_here ? at(shadows_[id].parts[0]).real : PyMethod_GET_FUNCTION(object);
+        PyObject* self = type == &PyMethod_Type ? PyMethod_GET_SELF(object) : self_of(object);
+        if (!function || !self) return stop(a, "a bound method of an unusual type is called", "");
         ShadowId f, s;
         if (shadows_[id].kind == Shadow::fresh) f = shadows_[id].parts[0], s = shadows_[id].parts[1];
         else {
@@ -91,6 +94,17 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         c.nargs++;
         c.callable = function;
         return call_value(a, f, function, std::move(c), redirect, popped);
+    }
+    static PyObject* const plain_getattribute = _PyType_Lookup(&PyBaseObject_Type, interned("__getattribute__"));
+    if (object == plain_getattribute && c.args.size() == 2 && !c.kwnames && PyUnicode_CheckExact(c.values[1])) {
+        // object.__getattribute__(self, name): the ordinary look-up, whatever the class says.
+        if (!know(c.args[0], c.values[0])) return stop_refused(a);
+        PyObject* name = key_of(c.args[1], c.values[1]);
+        if (!name || !names().is_followed_instance_type(Py_TYPE(c.values[0]))) return stop(a, "an attribute whose name is not known before run time", "");
+        auto kept = Owned<>::borrow(name);
+        PyUnicode_InternInPlace(&name);
+        constant_index(name);
+        return instance_attribute_value(a, canonical(c.args[0]), c.values[0], name, nullptr, false);
     }
     if (PyType_Check(object)) return call_type(a, reinterpret_cast<PyTypeObject*>(object), c, redirect, popped);
     if (names().is_plain_instance_type(type)) {
@@ -105,10 +119,19 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         }
         return stop(a, std::string("a ") + type->tp_name + " object is called", "");
     }
+    Before in_place = Before::perform;
+    if (in_place_method(a, c, in_place)) return in_place;
     bool stopped = false;
     if (call_method(a, c, stopped)) return stopped ? Before::stop : Before::perform;
     if (call_builtin(a, c, stopped)) return stopped ? Before::stop : Before::perform;
     return call_library(a, std::move(c));
+}
+
+/// What a bound method of a C function is bound to; borrowed from the object.
+PyObject* Recording::self_of(PyObject* bound) {
+    auto self = Owned<>::steal(PyObject_GetAttrString(bound, "__self__"));
+    if (!self) PyErr_Clear();
+    return self.get(); // the bound method keeps it
 }
 
 Recording::Before Recording::call_python(Activation& a, PyObject* function, Call& c, Redirect& redirect, int popped, Redirect::After after, ShadowId instance) {

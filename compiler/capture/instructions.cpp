@@ -358,6 +358,7 @@ Recording::Before Recording::import_name(Activation& a, const Instruction& i) {
         if (!know(a.shadow(a.sp - 1), a.sp[-1])) return stop_refused(a);
         return attribute_value(a, canonical(a.shadow(a.sp - 1)), a.sp[-1], name_at(a, i.arg));
     }
+    own_python_ = true; // the import system's
     // `import x` of a module that is loaded: what __import__ would return is what sys.modules holds.
     PyObject* name = name_at(a, i.arg);
     const long level = PyLong_AsLong(a.sp[-2]);

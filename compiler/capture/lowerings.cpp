@@ -71,6 +71,9 @@ Node binary(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     if (op == Op::pow && !a.is_tensor(1)) a.hold(1);
     auto x = a.operand(0), y = a.operand(1);
     if (!x || !y) return unusual;
+    if (a.domain() == graph::Domain::numpy && (op == Op::remainder || op == Op::floor_div || op == Op::fmod) &&
+        (is_float(r.builder().type(x->node).dtype) || is_float(r.builder().type(y->node).dtype)))
+        return Refusal{"NumPy's own flags of a floating-point remainder"};
     if (op == Op::div && x->wrapped && !y->wrapped && a.domain() == graph::Domain::torch) return compose::number_over(r.builder(), *x, *y, from);
     return r.builder().build(op, {*x, *y}, {}, from);
 }
@@ -263,7 +266,8 @@ Node reduce(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     if (!numpy) q = reduction_of(a, args, 1, 2, args.count > 3 ? 3 : -1, -1);
     else if (args.count == 5) q = reduction_of(a, args, 1, 4, 2, 3);
     else q = reduction_of(a, args, 1, 3, -1, 2);
-    if (!q || (numpy && op == Op::mean && reduced_count(r, *q) == 0)) return unusual; // NumPy warns of an empty mean
+    if (!q) return unusual;
+    if (numpy && op == Op::mean && reduced_count(r, *q) == 0) return r.make_native("the mean of nothing warns"), unusual;
     return compose::reduce(r.builder(), op, q->x, q->axes, q->keepdim, q->dtype, 0.0, from);
 }
 Node reduce_all(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
@@ -305,7 +309,7 @@ Node variance_of(Recording& r, const BoundArgs& args, bool deviation, SourceSpan
         if (!unbiased) return unusual;
         correction = *unbiased ? 1.0 : 0.0;
     }
-    if (reduced_count(r, *q) <= correction) return unusual; // the library warns
+    if (reduced_count(r, *q) <= correction) return r.make_native("the variance of too few elements warns"), unusual;
     if (deviation) return compose::standard_deviation(r.builder(), q->x, q->axes, q->keepdim, correction, from);
     return compose::reduce(r.builder(), Op::var, q->x, q->axes, q->keepdim, DType::none, correction, from);
 }
@@ -314,7 +318,7 @@ Node numpy_variance_of(Recording& r, const BoundArgs& args, bool deviation, Sour
     auto q = reduction_of(a, args, 1, 5, 2, 3);
     if (!q || q->dtype != DType::none) return unusual;
     const double ddof = a.number_or(4, 0.0);
-    if (reduced_count(r, *q) <= ddof) return unusual; // the library warns
+    if (reduced_count(r, *q) <= ddof) return r.make_native("the variance of too few elements warns"), unusual;
     if (deviation) return compose::standard_deviation(r.builder(), q->x, q->axes, q->keepdim, ddof, from);
     return compose::reduce(r.builder(), Op::var, q->x, q->axes, q->keepdim, DType::none, ddof, from);
 }

@@ -37,6 +37,10 @@ struct Names {
     bool is_identity_type(PyTypeObject* t) const;
     /// Instances whose attributes follow the ordinary rules and whose operators are looked up on the type.
     bool is_plain_instance_type(PyTypeObject* t) const;
+    /// The same, or a __getattribute__ written in Python, which is then called.
+    bool is_followed_instance_type(PyTypeObject* t) const;
+    /// An enum's member: one object per value.
+    bool is_enum_member(PyObject* v) const;
     /// __torch_function__, __array_ufunc__ and the like: such operands run natively.
     bool overrides_operators(PyTypeObject* t) const;
 };

@@ -115,7 +115,10 @@ Recording::Before Recording::in_place_operator(Activation& a, Call c) {
     const ShadowId target = c.args[0];
     Shadow& s = shadows_[target];
     if (s.viewed) return stop(a, "a view is changed in place", "");
-    if (!is_tensor(c.args[1]) && shadows_[c.args[1]].kind != Shadow::number && shadows_[c.args[1]].kind != Shadow::constant) return stop(a, "an in-place operator on unusual operands", "");
+    for (size_t k = 1; k < c.args.size(); k++) {
+        const Shadow::Kind kind = shadows_[c.args[k]].kind;
+        if (kind != Shadow::tensor && kind != Shadow::number && kind != Shadow::constant) return stop(a, "an in-place operation on unusual operands", "");
+    }
     if (needs_autograd(c.args)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
     if (s.source != Guard::none_ && !whole_and_dense(c.values[0])) return stop(a, "a tensor with gaps or overlaps is changed in place", "");
     if (s.requires_grad) return stop(a, "a tensor that requires grad is changed in place", "");
@@ -124,7 +127,7 @@ Recording::Before Recording::in_place_operator(Activation& a, Call c) {
     in_place_target_ = target;
     pending_call_ = std::move(c);
     BoundArgs bound;
-    if (!bind(pending_call_.row->parameters, pending_call_.args, pending_call_.values.data(), 2, nullptr, bound)) return stop(a, "an in-place operator on unusual operands", "");
+    if (!bind(pending_call_.row->parameters, pending_call_.args, pending_call_.values.data(), pending_call_.nargs, pending_call_.kwnames, bound)) return stop(a, "an in-place operator on unusual operands", "");
     auto node = pending_call_.row->lower(*this, bound, pending_call_.row->op, span_of(a));
     if (!node) return stop(a, node.reason(), "");
     const graph::Type& was = builder_.type(s.node);
@@ -145,6 +148,27 @@ Recording::Before Recording::in_place_operator(Activation& a, Call c) {
     pending_ = PendingKind::in_place;
     return Before::perform;
 }
+/// x.add_(y): the method without the underscore, its value put in x's place.
+bool Recording::in_place_method(Activation& a, Call& c, Before& answer) {
+    if (Py_TYPE(c.callable) != &PyMethodDescr_Type || c.args.empty() || !names().tensor_base) return false;
+    auto* d = reinterpret_cast<PyMethodDescrObject*>(c.callable);
+    if (d->d_common.d_type != names().tensor_base) return false;
+    const std::string name = d->d_method->ml_name;
+    if (name.size() < 2 || name.back() != '_' || name[name.size() - 2] == '_') return false;
+    PyObject* plain = _PyType_Lookup(names().tensor, interned(name.substr(0, name.size() - 1).c_str()));
+    const CallRow* row = plain ? row_of(plain) : nullptr;
+    const graph::OpKind kind = row ? graph::info(row->op).kind : graph::OpKind::extern_;
+    if (!row || (kind != graph::OpKind::unary && kind != graph::OpKind::binary && kind != graph::OpKind::ternary)) return false;
+    for (size_t k = 0; k < c.args.size(); k++)
+        if (!know(c.args[k], c.values[k])) return answer = stop_refused(a), true;
+    for (ShadowId& id : c.args) id = canonical(id);
+    if (shadows_[c.args[0]].kind != Shadow::tensor) return false;
+    c.row = row;
+    c.name = "torch.Tensor." + name;
+    answer = in_place_operator(a, std::move(c));
+    return true;
+}
+
 ShadowId Recording::finish_in_place(Activation& a, PyObject* result) {
     Shadow& s = shadows_[in_place_target_];
     if (result != pending_call_.values[0]) {

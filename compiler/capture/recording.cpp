@@ -162,7 +162,7 @@ bool Recording::know(ShadowId given, PyObject* value) {
             return true;
         }
     }
-    if (names().is_identity_type(type)) {
+    if (names().is_identity_type(type) || names().is_enum_member(value)) {
         guarded(Guard::is, anchor(value));
         Shadow& s = as(Shadow::object);
         s.identity = true;
@@ -224,7 +224,7 @@ bool Recording::know(ShadowId given, PyObject* value) {
     }
     if (names().overrides_operators(type)) return refuse(std::string("a ") + type->tp_name + " has operators of its own");
     if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) || PyAnySet_CheckExact(value) || PyCell_Check(value) ||
-        PyMethod_Check(value) || names().is_plain_instance_type(type)) {
+        PyMethod_Check(value) || names().is_followed_instance_type(type)) {
         guarded(Guard::type, anchor(reinterpret_cast<PyObject*>(type)));
         Shadow& s = as(Shadow::object);
         s.real = value;
@@ -390,6 +390,19 @@ ValueRef Recording::ref_of(ShadowId given) {
             refs.push_back(r);
         }
         NewObject& object = segment_.fresh[index];
+        if (object.kind == NewObject::method && at(parts[0]).real && !PyFunction_Check(at(parts[0]).real)) {
+            // A bound method of a C function is an object of another type: what getattr gives.
+            PyObject* name = nullptr;
+            PyTypeObject* t = Py_TYPE(at(parts[0]).real);
+            if (t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type) name = reinterpret_cast<PyDescrObject*>(at(parts[0]).real)->d_name;
+            PyObject* getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
+            if (!name || !getattr) return refuse("a bound method of a library object in use at a break"), ValueRef{};
+            object.kind = NewObject::called;
+            object.type = anchor(getattr);
+            object.position = -1;
+            object.parts = {refs[1], {ValueRef::constant, constant_index(name)}};
+            return {ValueRef::fresh, index};
+        }
         object.parts = std::move(refs);
         if (object.kind == NewObject::instance) object.type = anchor(reinterpret_cast<PyObject*>(shadows_[id].type));
         return {ValueRef::fresh, index};

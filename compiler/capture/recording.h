@@ -110,6 +110,8 @@ class Recording final : public frame::Recorder {
     bool needs_autograd(const std::vector<ShadowId>& args);
     const std::string& refusal() const { return refusal_; }
     bool refuse(std::string reason, std::string hint = {});
+    /// The call under way has an effect (a warning) that an eager call at replay would not place right: it ends the segment.
+    void make_native(std::string reason) { native_reason_ = std::move(reason); }
     graph::Builder& builder() { return builder_; }
     std::optional<graph::Operand> operand(ShadowId id, graph::Domain domain);
     SourceSpan span_of(const Activation& a);
@@ -209,9 +211,12 @@ class Recording final : public frame::Recorder {
     bool call_super(Activation& a, Call& c, bool& stopped);
     bool know_deep(ShadowId given, PyObject* value, int depth = 0);
     bool holds_tensor(ShadowId given) const;
+    bool holds_written(ShadowId given) const;
     graph::OpKind graph_kind(graph::NodeId node) const { return graph::info(builder_[node].op).kind; }
     Before number_operation(Activation& a, ScalarStep step, ShadowId x, ShadowId y, PyObject* result);
     Before in_place_operator(Activation& a, Call c);
+    bool in_place_method(Activation& a, Call& c, Before& answer);
+    PyObject* self_of(PyObject* bound);
     ShadowId finish_in_place(Activation& a, PyObject* result);
     bool whole_and_dense(PyObject* object) const;
     bool states_a_fact(const Call& c) const;
@@ -251,7 +256,7 @@ class Recording final : public frame::Recorder {
     graph::Builder builder_;
     Activation* root_ = nullptr;
     bool finished_ = false, discarded_ = false, foreign_ = false;
-    std::string why_not_, refusal_, hint_;
+    std::string why_not_, refusal_, hint_, native_reason_;
     std::vector<Shadow> shadows_;
     std::vector<ShadowId> alias_;
     std::vector<IteratorShadow> iterators_;

@@ -6,6 +6,7 @@
 #include "compiler/python/tensor.h"
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace dyno::capture {
 
@@ -105,7 +106,6 @@ bool Recording::know_deep(ShadowId given, PyObject* value, int depth) {
     const ShadowId id = canonical(given);
     if (depth > 3) return refuse("arguments nested deeply");
     const Shadow& s = shadows_[id];
-    if (s.kind == Shadow::tensor && s.written && s.source != Guard::none_) return refuse("a tensor that was changed in place is used by a library call");
     if (s.kind == Shadow::iterator) return refuse("an iterator as the argument of a library call");
     if ((s.kind == Shadow::object || s.kind == Shadow::fresh) && (PyTuple_CheckExact(value) || PyList_CheckExact(value))) {
         auto items = items_of(id, value);
@@ -127,6 +127,13 @@ bool Recording::know_deep(ShadowId given, PyObject* value, int depth) {
     if (s.kind == Shadow::fresh && (s.type == &PyFunction_Type || s.type == &PyMethod_Type)) return refuse("a function as the argument of a library call");
     if (s.kind == Shadow::object && (PyFunction_Check(value))) return refuse("a function as the argument of a library call");
     return true;
+}
+bool Recording::holds_written(ShadowId given) const {
+    const Shadow& s = shadows_[canonical(given)];
+    if (s.kind == Shadow::tensor && s.written && s.source != Guard::none_) return true;
+    for (ShadowId p : s.parts)
+        if (p && holds_written(p)) return true;
+    return false;
 }
 bool Recording::holds_tensor(ShadowId given) const {
     const Shadow& s = shadows_[canonical(given)];
@@ -225,6 +232,10 @@ ShadowId Recording::finish_call(Activation& a, PyObject* result) {
                 const ShadowId id = finish_lowered(a, result, *node);
                 if (id || finished_) return id;
             }
+            if (!native_reason_.empty()) {
+                end_before(a, std::exchange(native_reason_, {}), "");
+                return 0;
+            }
         }
     }
     return finish_extern(a, result);
@@ -245,6 +256,9 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
     const graph::Type& said = builder_.type(node);
     const bool scalar_object = python::numpy_scalar_dtype(result) != DType::none;
     if (t.dtype != said.dtype || t.dims != said.dims || t.domain != said.domain) return 0;
+    // Integer arithmetic of NumPy scalar objects warns when it overflows; arrays wrap in silence.
+    const graph::OpKind kind_of = graph_kind(node);
+    if (scalar_object && is_int(t.dtype) && (kind_of == graph::OpKind::unary || kind_of == graph::OpKind::binary)) return 0;
     if (said.domain == graph::Domain::torch && (t.device != said.device)) return 0;
     bool view = false;
     if (!scalar_object && t.numel() == 0 && graph_kind(node) == graph::OpKind::movement && builder_[node].op != graph::Op::cat) {
@@ -260,6 +274,12 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
             at(pending_call_.args[k]).viewed = true;
         }
     }
+    if (view)
+        for (ShadowId id : pending_call_.args)
+            if (holds_written(id)) {
+                end_before(a, "a view of a tensor that was changed in place", "");
+                return 0;
+            }
     if (view && graph_kind(node) != graph::OpKind::movement) return 0;
     if (claimed_.contains(node.index)) node = builder_.duplicate(node);
     if (view || limits_.twins) builder_.set_twin(node, make_extern(pending_call_, view));
@@ -354,6 +374,8 @@ ShadowId Recording::finish_extern(Activation& a, PyObject* result) {
     const bool sequence = PyTuple_Check(result) || PyList_CheckExact(result);
     graph::Type first = type_of(result, nullptr);
     const bool number = PyFloat_CheckExact(result) || PyLong_CheckExact(result) || PyBool_Check(result);
+    for (ShadowId id : c.args) // an eager call would see the object before its change, which is committed last
+        if (holds_written(id)) return refuse_result("a tensor that was changed in place is used by a library call");
     if (data_dependent_shape(c.name)) return refuse_result("the size of the result of " + c.name + " depends on data");
     if (first.dtype == DType::none && !number && !sequence) {
         // Immutable answers about static facts (dtype, device) are constants; None means an effect.
