@@ -150,7 +150,6 @@ class Trial:
     def call(self, fn, *args, **kwargs):
         """One call, observed; returns its result, or the exception as the result."""
         out, seen = io.StringIO(), Seen()
-        before = dyno.stats(wait=False)["hits"]
         with warnings.catch_warnings(record=True) as warned, contextlib.redirect_stdout(out):
             warnings.simplefilter("always")
             try:
@@ -158,7 +157,6 @@ class Trial:
                 failed = False
             except Exception as error:
                 result, failed = error, True
-        self.hits += dyno.stats(wait=False)["hits"] - before
         arguments = seen([args, kwargs])
         self.log.append(("call", seen(result), failed, arguments, out.getvalue(),
                          [(w.category.__name__, str(w.message), w.lineno) for w in warned],
@@ -203,7 +201,9 @@ def run(program, compiled, *args, **kwargs):
     torch.manual_seed(1)
     np.random.seed(1)
     trial = Trial(compiled)
+    before = dyno.stats()["hits"]
     program(trial, *args, **kwargs)
+    trial.hits = dyno.stats()["hits"] - before
     return trial
 
 
