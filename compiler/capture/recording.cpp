@@ -111,128 +111,148 @@ bool Recording::know(ShadowId given, PyObject* value) {
     if (!id) return refuse("a value of unknown origin");
     if (shadows_[id].kind != Shadow::raw) return true;
     PyTypeObject* type = Py_TYPE(value);
-    const uint32_t source = shadows_[id].source;
-    Guard g;
-    g.source = source;
-    auto as = [&](Shadow::Kind kind) -> Shadow& {
-        Shadow& s = shadows_[id];
-        s.kind = kind;
-        s.type = type;
-        return s;
-    };
-    auto guarded = [&](Guard::Kind kind, uint32_t expected) {
-        g.kind = kind;
-        g.expected = expected;
-        guard(g);
-    };
-    if (value == Py_None || value == Py_Ellipsis || PyBool_Check(value)) {
-        guarded(Guard::is, anchor(value));
-        as(Shadow::constant).real = value;
-        shadows_[id].ref = {ValueRef::constant, constant_index(value)};
-        return true;
-    }
-    if (PyLong_CheckExact(value) || PyFloat_CheckExact(value)) {
-        guarded(Guard::number_type, anchor(reinterpret_cast<PyObject*>(type)));
-        as(Shadow::number).real = value;
-        kept_.try_emplace(value, Owned<>::borrow(value)); // a number: nobody can tell
-        return true;
-    }
-    if (PyUnicode_CheckExact(value) || PyBytes_CheckExact(value) || type == names().torch_size || names().is_value_type(type)) {
-        guarded(names().is_singleton_type(type) ? Guard::is : Guard::equal,
-                names().is_singleton_type(type) ? anchor(value) : constant_index(value));
-        as(Shadow::constant).real = value;
-        if (!names().is_singleton_type(type)) shadows_[id].ref = {ValueRef::constant, constant_index(value)};
-        return true;
-    }
-    if (PySlice_Check(value) && immutable_by_value(value)) {
-        guarded(Guard::equal, constant_index(value));
-        as(Shadow::constant).real = value;
-        return true;
-    }
-    // The same object by another path: one shadow, and a guard that both paths lead to it.
-    if (auto known = by_object_.find(value); known != by_object_.end() && known->second != id) {
-        auto weak = weak_.find(value);
-        const bool alive = weak == weak_.end() || PyWeakref_GetObject(weak->second.get()) == value;
-        if (alive) {
-            const Shadow& other = shadows_[canonical(known->second)];
-            if (other.source == Guard::none_) return refuse("an object made here was read back by another path");
-            g.other = other.source;
-            guarded(Guard::same, 0);
-            alias_[id] = canonical(known->second);
-            return true;
-        }
-    }
-    if (names().is_identity_type(type) || names().is_enum_member(value)) {
-        guarded(Guard::is, anchor(value));
-        Shadow& s = as(Shadow::object);
-        s.identity = true;
-        s.real = value;
-        kept_.try_emplace(value, Owned<>::borrow(value));
-        by_object_[value] = id;
-        return true;
-    }
-    if (python::is_tensor_class(type) || type == names().ndarray) {
-        std::vector<int64_t> strides;
-        graph::Type t = type_of(value, &strides);
-        met_data_ = true;
-        if (t.dtype == DType::none) return refuse(type == names().ndarray ? "an array of a kind that is not compiled" : "a tensor of a kind that is not compiled");
-        ArrayFacts facts{};
-        facts.type = type;
-        facts.dtype = t.dtype;
-        facts.sizes = t.dims;
-        facts.strides = strides;
-        if (t.domain == graph::Domain::torch) {
-            python::TensorView view;
-            python::read_tensor(value, view);
-            facts.device_type = view.device_type;
-            facts.device_index = view.device_index;
-            facts.requires_grad = view.requires_grad;
-            facts.key_set = view.key_set;
-        } else {
-            python::ArrayView view;
-            python::read_array(value, view);
-            facts.writeable = view.writeable;
-        }
-        segment_.facts.push_back(std::move(facts));
-        guarded(t.domain == graph::Domain::torch ? Guard::tensor : Guard::array, static_cast<uint32_t>(segment_.facts.size() - 1));
-        met_data_ = true;
-        graph::NodeId node = builder_.input(t, strides);
-        segment_.input_sources.push_back(source);
-        node_strides_.resize(builder_.size());
-        node_strides_[node.index] = strides;
-        Shadow& s = as(Shadow::tensor);
-        s.node = node;
-        s.requires_grad = segment_.facts.back().requires_grad;
-        by_object_[value] = id;
-        if (PyObject* weak = PyWeakref_NewRef(value, nullptr)) weak_.insert_or_assign(value, Owned<>::steal(weak));
-        else PyErr_Clear();
-        return true;
-    }
-    if (DType scalar = python::numpy_scalar_dtype(value); scalar != DType::none) {
-        if (is_complex(scalar)) return refuse("a complex NumPy scalar");
-        guarded(Guard::numpy_scalar, anchor(reinterpret_cast<PyObject*>(type)));
-        met_data_ = true;
-        // Passed as the bits of a double or a 64-bit integer, which hold every narrower value.
-        const DType passed = is_float(scalar) ? DType::f64 : scalar == DType::b8 || scalar == DType::u64 ? scalar : DType::i64;
-        graph::NodeId node = builder_.cast(builder_.scalar(passed, graph::Domain::numpy), scalar);
-        segment_.scalar_values.push_back({ValueRef::source, source});
-        node_strides_.resize(builder_.size());
-        if (segment_.numpy_scalar.size() < builder_.size()) segment_.numpy_scalar.resize(builder_.size());
-        segment_.numpy_scalar[node.index] = true;
-        as(Shadow::tensor).node = node;
-        return true;
-    }
+    if (PyLong_CheckExact(value) || PyFloat_CheckExact(value)) return know_number(id, value);
+    if (know_constant(id, value)) return true;
+    if (const ShadowId other = shadow_of_object(value); other && other != id) return know_again(id, other);
+    if (names().is_identity_type(type) || names().is_enum_member(value)) return know_identity(id, value);
+    if (python::is_tensor_class(type) || type == names().ndarray) return know_data(id, value);
+    if (DType scalar = python::numpy_scalar_dtype(value); scalar != DType::none) return know_numpy_scalar(id, value, scalar);
     if (names().overrides_operators(type)) return refuse(std::string("a ") + type->tp_name + " has operators of its own");
-    if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) || PyAnySet_CheckExact(value) || PyCell_Check(value) ||
-        PyMethod_Check(value) || names().is_followed_instance_type(type)) {
-        guarded(Guard::type, anchor(reinterpret_cast<PyObject*>(type)));
-        Shadow& s = as(Shadow::object);
-        s.real = value;
-        if (!type->tp_del && !type->tp_finalize) kept_.try_emplace(value, Owned<>::borrow(value));
-        by_object_[value] = id;
-        return true;
-    }
+    if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) ||
+        PyAnySet_CheckExact(value) || PyCell_Check(value) || PyMethod_Check(value) || names().is_followed_instance_type(type))
+        return know_container(id, value);
     return refuse(std::string("a ") + type->tp_name + " object");
+}
+
+void Recording::guard_value(ShadowId id, Guard::Kind kind, uint32_t expected) {
+    Guard g;
+    g.kind = kind;
+    g.source = shadows_[id].source;
+    g.expected = expected;
+    guard(g);
+}
+Shadow& Recording::known_as(ShadowId id, Shadow::Kind kind, PyObject* value) {
+    Shadow& s = shadows_[id];
+    s.kind = kind;
+    s.type = Py_TYPE(value);
+    return s;
+}
+
+bool Recording::know_constant(ShadowId id, PyObject* value) {
+    PyTypeObject* type = Py_TYPE(value);
+    const bool alone = value == Py_None || value == Py_Ellipsis || PyBool_Check(value);
+    const bool singleton = names().is_singleton_type(type);
+    const bool slice = PySlice_Check(value) && immutable_by_value(value);
+    if (!alone && !slice && !PyUnicode_CheckExact(value) && !PyBytes_CheckExact(value) && type != names().torch_size &&
+        !names().is_value_type(type))
+        return false;
+    const bool by_identity = alone || singleton;
+    guard_value(id, by_identity ? Guard::is : Guard::equal, by_identity ? anchor(value) : constant_index(value));
+    known_as(id, Shadow::constant, value).real = value;
+    if (!singleton && !slice) shadows_[id].ref = {ValueRef::constant, constant_index(value)};
+    return true;
+}
+
+bool Recording::know_number(ShadowId id, PyObject* value) {
+    guard_value(id, Guard::number_type, anchor(reinterpret_cast<PyObject*>(Py_TYPE(value))));
+    known_as(id, Shadow::number, value).real = value;
+    kept_.try_emplace(value, Owned<>::borrow(value)); // a number: nobody can tell
+    return true;
+}
+
+ShadowId Recording::shadow_of_object(PyObject* value) const {
+    auto known = by_object_.find(value);
+    if (known == by_object_.end()) return 0;
+    auto weak = weak_.find(value);
+    return weak == weak_.end() || PyWeakref_GetObject(weak->second.get()) == value ? known->second : 0;
+}
+
+/// The same object by another path: one shadow, and a guard that both paths lead to it.
+bool Recording::know_again(ShadowId id, ShadowId given) {
+    const ShadowId other = canonical(given);
+    if (shadows_[other].source == Guard::none_) return refuse("an object made here was read back by another path");
+    Guard g;
+    g.kind = Guard::same;
+    g.source = shadows_[id].source;
+    g.other = shadows_[other].source;
+    guard(g);
+    alias_[id] = other;
+    return true;
+}
+
+bool Recording::know_identity(ShadowId id, PyObject* value) {
+    guard_value(id, Guard::is, anchor(value));
+    Shadow& s = known_as(id, Shadow::object, value);
+    s.identity = true;
+    s.real = value;
+    kept_.try_emplace(value, Owned<>::borrow(value));
+    by_object_[value] = id;
+    return true;
+}
+
+/// A tensor or array: an input of the graph.
+bool Recording::know_data(ShadowId id, PyObject* value) {
+    PyTypeObject* type = Py_TYPE(value);
+    std::vector<int64_t> strides;
+    const graph::Type t = type_of(value, &strides);
+    met_data_ = true;
+    if (t.dtype == DType::none)
+        return refuse(type == names().ndarray ? "an array of a kind that is not compiled" : "a tensor of a kind that is not compiled");
+    ArrayFacts facts{};
+    facts.type = type;
+    facts.dtype = t.dtype;
+    facts.sizes = t.dims;
+    facts.strides = strides;
+    if (t.domain == graph::Domain::torch) {
+        python::TensorView view;
+        python::read_tensor(value, view);
+        facts.device_type = view.device_type;
+        facts.device_index = view.device_index;
+        facts.requires_grad = view.requires_grad;
+        facts.key_set = view.key_set;
+    } else {
+        python::ArrayView view;
+        python::read_array(value, view);
+        facts.writeable = view.writeable;
+    }
+    segment_.facts.push_back(std::move(facts));
+    guard_value(id, t.domain == graph::Domain::torch ? Guard::tensor : Guard::array, static_cast<uint32_t>(segment_.facts.size() - 1));
+    graph::NodeId node = builder_.input(t, strides);
+    segment_.input_sources.push_back(shadows_[id].source);
+    node_strides_.resize(builder_.size());
+    node_strides_[node.index] = strides;
+    Shadow& s = known_as(id, Shadow::tensor, value);
+    s.node = node;
+    s.requires_grad = segment_.facts.back().requires_grad;
+    by_object_[value] = id;
+    if (PyObject* weak = PyWeakref_NewRef(value, nullptr)) weak_.insert_or_assign(value, Owned<>::steal(weak));
+    else PyErr_Clear();
+    return true;
+}
+
+bool Recording::know_numpy_scalar(ShadowId id, PyObject* value, DType dtype) {
+    if (is_complex(dtype)) return refuse("a complex NumPy scalar");
+    guard_value(id, Guard::numpy_scalar, anchor(reinterpret_cast<PyObject*>(Py_TYPE(value))));
+    met_data_ = true;
+    // Passed as the bits of a double or a 64-bit integer, which hold every narrower value.
+    const DType passed = is_float(dtype) ? DType::f64 : dtype == DType::b8 || dtype == DType::u64 ? dtype : DType::i64;
+    graph::NodeId node = builder_.cast(builder_.scalar(passed, graph::Domain::numpy), dtype);
+    segment_.scalar_values.push_back({ValueRef::source, shadows_[id].source});
+    node_strides_.resize(builder_.size());
+    if (segment_.numpy_scalar.size() < builder_.size()) segment_.numpy_scalar.resize(builder_.size());
+    segment_.numpy_scalar[node.index] = true;
+    known_as(id, Shadow::tensor, value).node = node;
+    return true;
+}
+
+/// A container or an object of a class: its type is guarded, what is read of it is known when it is read.
+bool Recording::know_container(ShadowId id, PyObject* value) {
+    PyTypeObject* type = Py_TYPE(value);
+    guard_value(id, Guard::type, anchor(reinterpret_cast<PyObject*>(type)));
+    known_as(id, Shadow::object, value).real = value;
+    if (!type->tp_del && !type->tp_finalize) kept_.try_emplace(value, Owned<>::borrow(value));
+    by_object_[value] = id;
+    return true;
 }
 
 graph::Type Recording::type_of(PyObject* object, std::vector<int64_t>* strides) {

@@ -208,7 +208,6 @@ class Recording final : public frame::Recorder {
     bool library_function(PyObject* function) const;
     bool all_constant(const Call& c);
     bool instance_check_is_plain(PyObject* type) const;
-    bool call_super(Activation& a, Call& c, bool& stopped);
     bool know_deep(ShadowId given, PyObject* value, int depth = 0);
     bool holds_tensor(ShadowId given) const;
     bool holds_written(ShadowId given) const;
@@ -295,6 +294,46 @@ class Recording final : public frame::Recorder {
     uint32_t tensor_nodes_ = 0, fresh_values_ = 0;
     std::vector<uint32_t> recipe_memo_;
     std::unordered_map<ShadowId, uint32_t> built_;
+
+    // Builtins on known arguments (builtins.cpp), one function for each kind.
+    enum class Builtin : uint8_t;
+    static Builtin builtin_of(PyObject* callable);
+    Before call_known_builtin(Activation& a, Call& c, Builtin what);
+    Before call_len(Activation& a, const Call& c);
+    Before call_isinstance(Activation& a, const Call& c);
+    Before call_getattr(Activation& a, const Call& c, Builtin what);
+    void guard_absent_attribute(ShadowId self, PyTypeObject* type, PyObject* name);
+    Before call_super(Activation& a, const Call& c);
+    Before call_range(Activation& a, const Call& c);
+    Before call_zip(Activation& a, const Call& c, Builtin what);
+    Before call_reversed(Activation& a, const Call& c);
+    Before call_iter(Activation& a, const Call& c);
+    Before call_sequence(Activation& a, const Call& c, Builtin what);
+    Before call_dict(Activation& a, const Call& c);
+    Before call_conversion(Activation& a, Call& c, Builtin what);
+    Before call_number_builtin(Activation& a, const Call& c, Builtin what);
+    Before call_folded(Activation& a, const Call& c);
+    Before pend_number_call(const Call& c, PyObject* result);
+    // Methods of builtin types (methods.cpp); args[0] is the object, and known.
+    Before call_known_method(Activation& a, const Call& c, PyTypeObject* type, const char* name);
+    Before list_method(Activation& a, const Call& c, const char* name);
+    Before list_append(Activation& a, ShadowId self, ShadowId value);
+    Before dict_method(Activation& a, const Call& c, const char* name);
+    Before dict_view(Activation& a, const Call& c, IteratorShadow::Kind kind);
+    Before dict_get(Activation& a, const Call& c);
+    // know(), by kind of value; `id` is canonical and raw.
+    void guard_value(ShadowId id, Guard::Kind kind, uint32_t expected);
+    Shadow& known_as(ShadowId id, Shadow::Kind kind, PyObject* value);
+    /// False, and nothing done, if the value is not one of those that become constants.
+    bool know_constant(ShadowId id, PyObject* value);
+    bool know_number(ShadowId id, PyObject* value);
+    /// The shadow that the object has already, 0 if it has none.
+    ShadowId shadow_of_object(PyObject* value) const;
+    bool know_again(ShadowId id, ShadowId other);
+    bool know_identity(ShadowId id, PyObject* value);
+    bool know_data(ShadowId id, PyObject* value);
+    bool know_numpy_scalar(ShadowId id, PyObject* value, DType dtype);
+    bool know_container(ShadowId id, PyObject* value);
 };
 
 } // namespace dyno::capture

@@ -1,0 +1,131 @@
+// Methods of builtin types on known values: list, dict, and the immutable ones (str, int, float, tuple, torch.Size).
+// A method that is not modelled ends the segment; methods of other types are none of this file's business.
+#include "compiler/capture/names.h"
+#include "compiler/capture/recording.h"
+#include <algorithm>
+#include <cstring>
+
+namespace dyno::capture {
+namespace {
+
+bool is_modelled(PyTypeObject* type) {
+    return type == &PyList_Type || type == &PyDict_Type || type == &PyTuple_Type || type == &PyUnicode_Type || type == &PyLong_Type ||
+           type == &PyFloat_Type || type == names().torch_size;
+}
+
+} // namespace
+
+/// Answers whether the call is dealt with; `stopped`: by ending the segment.
+bool Recording::call_method(Activation& a, Call& c, bool& stopped) {
+    if (Py_TYPE(c.callable) != &PyMethodDescr_Type || c.args.empty()) return false;
+    auto* d = reinterpret_cast<PyMethodDescrObject*>(c.callable);
+    PyTypeObject* type = d->d_common.d_type;
+    if (!is_modelled(type)) return false;
+    stopped = call_known_method(a, c, type, d->d_method->ml_name) == Before::stop;
+    return true;
+}
+
+Recording::Before Recording::call_known_method(Activation& a, const Call& c, PyTypeObject* type, const char* name) {
+    if (!know(c.args[0], c.values[0])) return stop(a, refusal_, "");
+    if (c.kwnames && type != &PyUnicode_Type) return stop(a, "a method of a builtin type with keywords", "");
+    if (type == &PyList_Type) return list_method(a, c, name);
+    if (type == &PyDict_Type) return dict_method(a, c, name);
+    if (all_constant(c)) return pend_constant();
+    return stop(a, std::string("the method ") + name + " of a " + type->tp_name + " with run-time values", "");
+}
+
+Recording::Before Recording::list_method(Activation& a, const Call& c, const char* name) {
+    const ShadowId self = canonical(c.args[0]);
+    const size_t n = c.args.size() - 1;
+    const bool made_here = shadows_[self].kind == Shadow::fresh;
+    auto is = [&](const char* one) { return std::strcmp(name, one) == 0; };
+    if (is("append") && n == 1) return list_append(a, self, c.args[1]);
+    if (made_here && is("extend") && n == 1) {
+        if (!know(c.args[1], c.values[1])) return stop(a, refusal_, "");
+        auto items = items_of(c.args[1], c.values[1]);
+        if (!items) return stop(a, refusal_, "");
+        shadows_[self].parts.insert(shadows_[self].parts.end(), items->begin(), items->end());
+        return pend_fixed(constant(Py_None));
+    }
+    if (made_here && is("pop") && !shadows_[self].parts.empty() && n == 0) {
+        const ShadowId last = shadows_[self].parts.back();
+        shadows_[self].parts.pop_back();
+        return pend_fixed(last);
+    }
+    if (made_here && is("reverse")) {
+        std::reverse(shadows_[self].parts.begin(), shadows_[self].parts.end());
+        return pend_fixed(constant(Py_None));
+    }
+    if (made_here && is("copy")) return pend_fixed(fresh(NewObject::list, shadows_[self].parts, &PyList_Type));
+    return stop(a, std::string("the list method ") + name, "");
+}
+
+Recording::Before Recording::list_append(Activation& a, ShadowId self, ShadowId value) {
+    if (shadows_[self].kind == Shadow::fresh) {
+        shadows_[self].parts.push_back(value);
+        return pend_fixed(constant(Py_None));
+    }
+    if (shadows_[self].kind != Shadow::object) return stop(a, "a list of unknown origin grows", "");
+    shadows_[self].written = true;
+    WrittenEffect w;
+    w.effect.kind = Effect::list_append;
+    w.effect.from = span_of(a);
+    w.target = self;
+    w.value = value;
+    effects_.push_back(std::move(w));
+    return pend_fixed(constant(Py_None));
+}
+
+Recording::Before Recording::dict_method(Activation& a, const Call& c, const char* name) {
+    const size_t n = c.args.size() - 1;
+    auto is = [&](const char* one) { return std::strcmp(name, one) == 0; };
+    if (is("items")) return dict_view(a, c, IteratorShadow::dict_items);
+    if (is("keys")) return dict_view(a, c, IteratorShadow::dict_keys);
+    if (is("values")) return dict_view(a, c, IteratorShadow::dict_values);
+    if (is("get") && (n == 1 || n == 2)) return dict_get(a, c);
+    return stop(a, std::string("the dict method ") + name, "");
+}
+
+Recording::Before Recording::dict_view(Activation& a, const Call& c, IteratorShadow::Kind kind) {
+    const ShadowId self = canonical(c.args[0]);
+    auto pairs = dict_items(self, c.values[0]);
+    if (!pairs) return stop(a, refusal_, "");
+    IteratorShadow it;
+    it.kind = kind;
+    it.bases = {self};
+    for (size_t k = 0; k + 1 < pairs->size(); k += 2) {
+        const ShadowId key = (*pairs)[k], value = (*pairs)[k + 1];
+        if (kind == IteratorShadow::dict_items) it.items.push_back(fresh(NewObject::tuple, {key, value}, &PyTuple_Type));
+        else it.items.push_back(kind == IteratorShadow::dict_keys ? key : value);
+    }
+    it.length = static_cast<int64_t>(it.items.size());
+    PyTypeObject* type = kind == IteratorShadow::dict_items  ? &PyDictItems_Type
+                         : kind == IteratorShadow::dict_keys ? &PyDictKeys_Type
+                                                             : &PyDictValues_Type;
+    return pend_fixed(iterator(std::move(it), type));
+}
+
+Recording::Before Recording::dict_get(Activation& a, const Call& c) {
+    const ShadowId self = canonical(c.args[0]);
+    PyObject* key = key_of(c.args[1], c.values[1]);
+    if (!key || !is_immutable(key)) return stop(a, "a dict key that is not known before run time", "");
+    key = canonical_key(key);
+    if (PyObject* value = PyDict_GetItemWithError(c.values[0], key)) {
+        if (shadows_[self].kind == Shadow::fresh) {
+            const ShadowId v = fresh_dict_item(self, key);
+            return v ? pend_fixed(v) : stop(a, "a dict item of unknown origin", "");
+        }
+        const ShadowId v = look_up(self, key, value);
+        return v ? pend_fixed(v) : stop(a, refusal_, "");
+    }
+    if (shadows_[self].kind == Shadow::object && places_.try_emplace({self, 'b', key, 0}, 0).second) {
+        Guard g;
+        g.kind = Guard::absent;
+        g.source = shadows_[self].source;
+        g.expected = constant_index(key);
+        guard(g);
+    }
+    return pend_fixed(c.args.size() == 3 ? canonical(c.args[2]) : constant(Py_None));
+}
+
+} // namespace dyno::capture
