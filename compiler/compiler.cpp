@@ -38,6 +38,7 @@ struct State {
     std::vector<std::unique_ptr<Recording>> recordings; // under way or just ended
     std::vector<std::unique_ptr<frame::Recorder>> pacers; // live as long as the frame that is paced
     int installed = 0, off = 0, extents = 0; // extents: calls of compiled functions under way
+    uint64_t recorded = 0; // recordings ever started
     bool started = false, forked = false;
     bool trace = std::getenv("DYNO_TRACE") != nullptr; // what happens, on stderr: for developers
     void (*post)(void*, const char*) = nullptr;
@@ -209,6 +210,7 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
         cache::note_hit(*entry, ns);
         if (entries.size() > 1 && entry != slot.entries.front()) cache::move_first(slot, *entry);
         attempt.hit = true;
+        facts_of(code).hits++;
         attempt.plan = entry->plan;
         attempt.outcome = std::move(o);
         return attempt;
@@ -232,6 +234,7 @@ bool may_record(cache::Slot& slot) {
 
 Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline_functions = true) {
     State& s = state();
+    s.recorded++;
     slot.recordings++;
     if (slot.recordings >= most_recordings) {
         slot.hopeless = true;
@@ -323,11 +326,19 @@ bool mentions_data(PyCodeObject* code, PyObject* globals, int depth) {
     return false;
 }
 
+/// Whether the cell imports torch or NumPy itself: the functions that it defines and calls may be compiled from then on.
+bool imports_data(PyCodeObject* code) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(code->co_names); k++)
+        for (const char* library : {"torch", "numpy"})
+            if (PyUnicode_Tailmatch(PyTuple_GET_ITEM(code->co_names, k), capture::interned(library), 0, PY_SSIZE_T_MAX, -1) == 1) return true;
+    return false;
+}
+
 /// Functions of cells and of files in the user's folder; library functions are inlined when called.
 bool is_users(PyCodeObject* code) {
     const char* file = PyUnicode_AsUTF8(code->co_filename);
     if (!file) return PyErr_Clear(), false;
-    if (std::strstr(file, "site-packages") || std::strstr(file, "/lib/python") || std::strncmp(file, "<frozen", 7) == 0) return false;
+    if (std::strstr(file, "site-packages") || std::strstr(file, "/lib/python") || std::strncmp(file, "<frozen", 7) == 0 || std::strncmp(file, "<dyno", 5) == 0) return false;
     return std::strstr(file, "dyno/magics") == nullptr && std::strstr(file, "dyno/_") == nullptr && std::strstr(file, "dyno/kernel") == nullptr;
 }
 
@@ -364,23 +375,73 @@ bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f) {
     if (!s.config.enabled || s.off > 0) return false;
     CodeFacts& facts = facts_of(code);
     facts.calls++;
-    if (facts.refused) return false;
+    if (facts.refused || facts.slow) return false;
     if (facts.asked) return true;
     if (facts.cold || (s.extents == 0 && (!s.installed || !(is_users(code) || is_forward(f, code))))) return false;
     if (s.extents > 0 && !is_compilable(code)) return false;
     if (!python::torch_ready() && !python::numpy_ready()) return false;
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return false;
     if (is_module_code(f, code)) return true; // run_cell looked
-    return holds_data(f->localsplus, code->co_nlocalsplus) || (PyDict_CheckExact(f->f_globals) && mentions_data(code, f->f_globals, 0));
+    if (facts.mentions == 0 || facts.calls > facts.looked_at + 256) { // names may come to mean something else
+        facts.looked_at = facts.calls;
+        facts.mentions = PyDict_CheckExact(f->f_globals) && mentions_data(code, f->f_globals, 0) ? 2 : 1;
+    }
+    return facts.mentions == 2 || holds_data(f->localsplus, code->co_nlocalsplus);
 }
 
 // ------------------------------------------------------------------------------------------------ a frame arrives
+constexpr size_t compiled_samples = 6, interpreted_samples = 3;
+constexpr uint32_t settled_after = 6; // calls
+
+/// Times whole calls of code that is not one single replay, and decides for good which way is faster (never slower).
+class CallTimer {
+  public:
+    /// The frame is the outermost evaluated one and its calls have settled: nothing was recorded lately.
+    CallTimer(PyCodeObject* code, bool outermost) : code_(code), on_(outermost), recordings_(recorded()), start_(Clock::now()) {}
+    /// Whether this call is to run interpreted, as a sample.
+    bool interpret() const {
+        const CodeFacts& f = facts_of(code_);
+        return on_ && f.calls > settled_after && f.interpreted_seconds.size() < interpreted_samples && f.interpreted_seconds.size() * 2 < f.compiled_seconds.size();
+    }
+    void done(bool interpreted) {
+        if (!on_) return;
+        CodeFacts& f = facts_of(code_);
+        if (f.calls <= settled_after || recorded() != recordings_) return;
+        std::vector<float>& samples = interpreted ? f.interpreted_seconds : f.compiled_seconds;
+        if (samples.size() < (interpreted ? interpreted_samples : compiled_samples)) samples.push_back(std::chrono::duration<float>(Clock::now() - start_).count());
+        if (f.slow || f.interpreted_seconds.size() < interpreted_samples || f.compiled_seconds.size() < compiled_samples) return;
+        auto median = [](std::vector<float> v) {
+            std::nth_element(v.begin(), v.begin() + static_cast<long>(v.size() / 2), v.end());
+            return v[v.size() / 2];
+        };
+        const float compiled = median(f.compiled_seconds), plain = median(f.interpreted_seconds);
+        if (compiled <= plain * 1.05f + 2e-6f) return;
+        f.slow = true;
+        f.why = "compiled it was slower than interpreted, since what could be compiled of it is too little";
+        cache::counters().dropped++;
+    }
+
+  private:
+    static uint64_t recorded();
+    PyCodeObject* code_;
+    bool on_;
+    uint64_t recordings_;
+    Clock::time_point start_;
+};
+uint64_t CallTimer::recorded() { return state().recorded; }
+
 /// What every way out of enter() does, the error of the frame kept aside.
 PyObject* left(PyObject* result) {
     const python::KeepError keep;
     harvest_finished();
     if (state().recordings.empty() && !frame::top_activation()) state().pacers.clear();
     return result;
+}
+
+/// Calls of this code are not one replay from start to end.
+bool slot_is_partial(const cache::Slot& slot) {
+    if (slot.entries.empty()) return true;
+    return std::any_of(slot.entries.begin(), slot.entries.end(), [](const auto& e) { return !e->plan || replay::segment_of(*e->plan).exit.kind != capture::Exit::returns; });
 }
 
 PyObject* continue_at_exit(PyThreadState* ts, frame::InterpreterFrame* f, Attempt attempt) {
@@ -393,6 +454,7 @@ PyObject* continue_at_exit(PyThreadState* ts, frame::InterpreterFrame* f, Attemp
 PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     PyCodeObject* code = frame::code_object(f);
     if (!is_armed(code, f)) return frame::hand_back(ts, f);
+    const auto keep = Owned<>::borrow(reinterpret_cast<PyObject*>(code)); // the function may be redefined while it runs
     install_finished();
     if (state().trace) std::fprintf(stderr, "dyno: enter %s\n", PyUnicode_AsUTF8(code->co_qualname));
     const bytecode::Code* decoded = bytecode::code_of(code);
@@ -402,13 +464,23 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     SegmentKey key{code, unit, shape_of(f->localsplus, code, 0)};
     cache::Slot* slot = &cache::slot_of(key);
     const replay::Inputs inputs{f->localsplus, static_cast<uint32_t>(code->co_nlocalsplus), reinterpret_cast<PyObject*>(frame::function_of(f)), f->f_globals, f->f_builtins};
+    CallTimer timer(code, !frame::top_activation() && !is_module_code(f, code));
+    if (timer.interpret() && slot_is_partial(*slot)) {
+        state().off++; // what it calls is to be interpreted too
+        PyObject* result = frame::hand_back(ts, f);
+        state().off--;
+        timer.done(true);
+        return result;
+    }
     Attempt attempt = try_entries(*slot, inputs, code);
     if (attempt.hit) {
         if (attempt.outcome.result) {
             drop_old_locals(attempt, f, code);
             return frame::leave_at_return(ts, f, attempt.outcome.result);
         }
-        return continue_at_exit(ts, f, std::move(attempt));
+        PyObject* result = continue_at_exit(ts, f, std::move(attempt));
+        timer.done(false);
+        return result;
     }
     slot = &cache::slot_of(key); // a hit may have let user code run
     python::Ambient ambient;
@@ -431,9 +503,14 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
         result = frame::evaluate(ts, f, &pacer);
     } else {
         facts_of(code).interpreted_calls++;
-        return decoded->has_loops() && !facts_of(code).cold ? left(frame::evaluate(ts, f, nullptr)) : frame::hand_back(ts, f);
+        result = decoded->has_loops() && !facts_of(code).cold ? frame::evaluate(ts, f, nullptr) : frame::hand_back(ts, f);
     }
-    return left(result);
+    result = left(result);
+    timer.done(false);
+    // Met again and again, walked and never once replayed: not worth walking.
+    CodeFacts& facts = facts_of(code);
+    if (facts.calls > 4 && facts.hits == 0 && !facts.asked) facts.cold = true;
+    return result;
 }
 
 AtPoint at_point(Activation& a, frame::FrameState*& inner) {
@@ -443,7 +520,8 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
     if (!s.config.enabled || s.off > 0) return AtPoint::go_on;
     PyCodeObject* code = a.code;
     CodeFacts& facts = facts_of(code);
-    if (facts.refused || facts.cold) return AtPoint::go_on;
+    if (facts.refused || facts.slow) return AtPoint::go_on;
+    if (facts.cold || (facts.visits++ > 24 && facts.hits == 0 && !a.decoded->has_loops())) return a.decoded->has_loops() ? AtPoint::go_on : AtPoint::hand_back;
     const Py_ssize_t depth = a.sp - a.base;
     SegmentKey key{code, a.at, shape_of(a.locals, code, depth)};
     cache::Slot* slot = &cache::slot_of(key);
@@ -617,7 +695,8 @@ PyObject* run_cell(PyObject* code, PyObject* globals, const char*) {
     State& s = state();
     auto* co = reinterpret_cast<PyCodeObject*>(code);
     // The hook costs every Python call: it goes on only for cells that can reach something to compile.
-    const bool worth = s.config.enabled && s.installed > 0 && s.off == 0 && PyDict_CheckExact(globals) && (python::torch_ready() | python::numpy_ready()) && mentions_data(co, globals, 0);
+    const bool reaches = ((python::torch_ready() | python::numpy_ready()) && mentions_data(co, globals, 0)) || imports_data(co);
+    const bool worth = s.config.enabled && s.installed > 0 && s.off == 0 && PyDict_CheckExact(globals) && reaches;
     if (!worth) return PyEval_EvalCode(code, globals, globals);
     install_finished();
     replay::interrupt_requested.store(false); // of an earlier cell

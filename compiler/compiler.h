@@ -24,6 +24,13 @@ struct CodeFacts {
     bool refused = false;    // %dyno off
     bool cold = false;       // met no tensor or array
     uint32_t cold_tries = 0;
+    uint8_t mentions = 0;    // of a tensor or array source, by constant names: 0 not looked, 1 no, 2 yes
+    uint32_t looked_at = 0;  // the call in which that was found out
+    uint32_t visits = 0;     // times the driver was asked in the middle of a frame
+    uint64_t hits = 0;       // replays in frames of this code
+    bool slow = false;       // whole calls, breaks and walking included, turned out slower than interpreted ones
+    // Whole calls of this code as the outermost evaluated frame, seconds.
+    std::vector<float> compiled_seconds, interpreted_seconds;
     uint32_t calls = 0, interpreted_calls = 0;
     std::string why;         // the last reason for not compiling
     std::map<std::pair<std::string, int>, capture::LineNote> lines; // by (name of code, line)
