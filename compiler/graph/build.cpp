@@ -87,7 +87,8 @@ NodeId Builder::constant_integer(int64_t value, DType dtype, Domain domain, Sour
     return add_node({Op::constant, type, {}, {scalar::wrap_to(dtype, value)}, 0.0, -1, from});
 }
 
-NodeId Builder::full(double number, const Type& type, SourceSpan from) {
+NodeId Builder::full(double number, const Type& like, SourceSpan from) {
+    const Type type = like; // may lie in a node, and nodes move when one is added
     NodeId value = is_float(type.dtype) ? constant(number, type.dtype, type.domain, from)
                                         : constant_integer(static_cast<int64_t>(number), type.dtype, type.domain, from);
     return add_node({Op::expand, type, {value}, {}, 0.0, -1, from});
