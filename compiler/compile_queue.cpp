@@ -1,5 +1,6 @@
 // The worker thread. It starts with the first job; it never takes the GIL.
 #include "compiler/compile_queue.h"
+#include "compiler/support/signals_blocked.h"
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -28,6 +29,7 @@ void CompileQueue::push(std::unique_ptr<CompileJob> job) {
     state_->waiting.push_back(std::move(job));
     if (!state_->started) {
         state_->started = true;
+        const SignalsBlocked inherited;
         state_->thread = std::thread([this] { run(); });
     }
     state_->work.notify_one();

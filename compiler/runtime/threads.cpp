@@ -1,5 +1,6 @@
 // The two pools behind run_parallel(). Global state: there is one set of cores, so one pool for the process.
 #include "compiler/runtime/threads.h"
+#include "compiler/support/signals_blocked.h"
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
@@ -103,6 +104,8 @@ class Pool {
 
   private:
     void grow(int wanted) {
+        if (workers_ >= wanted) return;
+        const SignalsBlocked inherited;
         for (int k = workers_; k < wanted; k++) {
             std::thread([this, k, seen = generation_]() mutable { work(k + 1, seen); }).detach();
             workers_ = k + 1;
