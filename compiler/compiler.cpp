@@ -370,6 +370,16 @@ bool is_forward(frame::InterpreterFrame* f, PyCodeObject* code) {
     return module && PyObject_IsInstance(f->localsplus[0], module) == 1 && file && !std::strstr(file, "/torch/nn/");
 }
 
+/// Whether torch or NumPy is there. The first question runs a library's proof, whose own Python frames come here too: they get a no.
+bool libraries_ready() {
+    static bool asking = false;
+    if (asking) return false;
+    asking = true;
+    const bool ready = python::torch_ready() | python::numpy_ready();
+    asking = false;
+    return ready;
+}
+
 bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f) {
     State& s = state();
     if (!s.config.enabled || s.off > 0) return false;
@@ -379,7 +389,7 @@ bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f) {
     if (facts.asked) return true;
     if (facts.cold || (s.extents == 0 && (!s.installed || !(is_users(code) || is_forward(f, code))))) return false;
     if (s.extents > 0 && !is_compilable(code)) return false;
-    if (!python::torch_ready() && !python::numpy_ready()) return false;
+    if (!libraries_ready()) return false;
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return false;
     if (is_module_code(f, code)) return true; // run_cell looked
     if (facts.mentions == 0 || facts.calls > facts.looked_at + 256) { // names may come to mean something else
