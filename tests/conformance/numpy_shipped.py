@@ -92,6 +92,9 @@ def run_pytest(item: str, wrap: Wrap | None) -> PytestRun:
     import pytest
 
     run = PytestRun(item, wrap)
+    path = os.path.join(tests_root(), item.partition("::")[0])
+    for name in [name for name, module in sys.modules.items() if getattr(module, "__file__", None) == path]:
+        del sys.modules[name]  # parameters that a generator makes are there once for each import
     with contextlib.redirect_stdout(io.StringIO()):
         pytest.main([*PYTEST, os.path.join(tests_root(), item)], plugins=[run])
     return run
@@ -105,7 +108,7 @@ def make_runner(args: argparse.Namespace, backend: Backend) -> harness.RunItem:
         good = {name for name, outcome in plain.outcomes.items() if outcome == "passed"}
         backend.begin()
         tested = run_pytest(item, backend.wrap)
-        good &= set(tested.names.values())  # parameters made by a generator are there only once
+        good &= set(tested.names.values())
         if not good:
             return {"status": "skip", "why": "no test passes plain"}
         bad = sorted(name for name in good if tested.outcomes.get(name) != "passed")
