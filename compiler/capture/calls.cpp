@@ -221,7 +221,7 @@ bool Recording::enter(Activation& callee, const CallToken& token) {
         if (shadows_[f].kind == Shadow::fresh) {
             // Made in this call: its defaults are values of this call too.
             const ShadowId defaults = shadows_[f].parts.size() > 4 ? canonical(shadows_[f].parts[3]) : 0, by_name = shadows_[f].parts.size() > 4 ? canonical(shadows_[f].parts[4]) : 0;
-            if (slot < code->co_argcount && defaults) {
+            if (slot < code->co_argcount && defaults && know(defaults, PyFunction_GET_DEFAULTS(function))) {
                 auto items = items_of(defaults, PyFunction_GET_DEFAULTS(function));
                 if (items) sh[slot] = (*items)[items->size() - static_cast<size_t>(code->co_argcount - slot)];
             } else if (slot >= code->co_argcount && by_name && shadows_[by_name].kind == Shadow::fresh) {

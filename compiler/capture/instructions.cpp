@@ -32,7 +32,10 @@ void Recording::free_variables(Activation& a, ShadowId function) {
             id = raw(source(Source::closure, base, static_cast<uint32_t>(k), nullptr), cell);
             if (!know(id, cell)) id = 0;
         } else if (shadows_[function].kind == Shadow::fresh && shadows_[function].parts.size() > 5 && shadows_[function].parts[5]) {
-            id = at(shadows_[function].parts[5]).parts[static_cast<size_t>(k)];
+            // The tuple may have been made before the recording began.
+            const ShadowId cells = shadows_[function].parts[5];
+            if (auto items = know(cells, closure) ? items_of(cells, closure) : std::nullopt; items && static_cast<size_t>(k) < items->size()) id = (*items)[static_cast<size_t>(k)];
+            if (id && !know(id, cell)) id = 0;
         }
         a.shadows[first + k] = id;
     }
