@@ -30,7 +30,7 @@ def page(report, options, draw):
         return stop
     stage, kernel = options.get("stage", "fused"), options.get("kernel")
     check_kernel(report, kernel)
-    entries = [dot.picked(entry, kernel) for entry in report["entries"] if entry.get("graph")]
+    entries = [dot.picked(as_written(entry), kernel) for entry in report["entries"] if entry.get("graph")]
     entries = [entry for entry in entries if kernel is None or entry["graph"]["nodes"]]
     blocks, room = list(facts.redefinition(report)), dot.MOST_BYTES
     can_draw = draw("digraph { a }") is not None
@@ -42,6 +42,18 @@ def page(report, options, draw):
     if not can_draw:
         blocks.append(Say("No picture: Graphviz's library (libgvc) is not installed here. The tables are complete."))
     return Page(facts.title(report), tuple(blocks))
+
+
+def as_written(entry):
+    """The entry without the steps that only give a number the shape of its partner: ``z * 2`` is one operation to its writer."""
+    graph, numbers, kept = entry["graph"], {}, []
+    for node in graph["nodes"]:
+        args = [numbers.get(arg, arg) if isinstance(arg, int) else arg for arg in node.get("args", ())]
+        if node["op"] == "expand" and args and isinstance(args[0], dict) and node["id"] not in graph.get("outputs", ()):
+            numbers[node["id"]] = args[0]
+        else:
+            kept.append({**node, "args": args})
+    return {**entry, "graph": {**graph, "nodes": kept}}
 
 
 def check_kernel(report, kernel):

@@ -226,6 +226,14 @@ def test_long_functions_are_shortened_where_nothing_happens():
     assert len(explain.line_table(report, ()).rows) == 45
 
 
+def test_a_number_is_an_operand_not_an_operation():
+    from dyno.magics import graph
+
+    nodes = [{"id": 1, "op": "expand", "args": [{"value": 2}]}, {"id": 2, "op": "mul", "args": [0, 1]}, {"id": 3, "op": "expand", "args": [2]}]
+    shown = graph.as_written({"graph": {"inputs": [0], "nodes": nodes, "outputs": [3]}})["graph"]["nodes"]
+    assert [(node["op"], node["args"]) for node in shown] == [("mul", [0, {"value": 2}]), ("expand", [2])]
+
+
 def test_views_and_numbers_are_no_library_calls():
     from dyno.magics import graph
 
