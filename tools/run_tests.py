@@ -23,8 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 MODE_FOLDERS = ("tests/python",)  # tests of meaning, which must hold under every debug mode
 MODES = ("DYNO_DEBUG_BREAK_EVERYWHERE=1", "DYNO_DEBUG_FORCE_MISS=1", "DYNO_CHECK=2")
 # Longest first within a lane's reach; what a folder not named here gets is DEFAULT_LIMIT.
-LIMITS = {"tests/python": 600, "tests/kernel": 600, "tests/conformance": 1500, "tests/lint": 120}
-DEFAULT_LIMIT = 300
+LIMITS = {"tests/python": 1200, "tests/kernel": 1200, "tests/conformance": 1500, "tests/lint": 120}
+DEFAULT_LIMIT = 600
 SHOWN_LINES, SHOWN_COLUMNS = 40, 400
 
 
