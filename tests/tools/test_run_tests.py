@@ -36,6 +36,14 @@ def test_a_hanging_suite_fails(tmp_path: pathlib.Path) -> None:
     assert count.failed == 1 and "time limit" in words
 
 
+def test_known_failures_are_no_skips(tmp_path: pathlib.Path) -> None:
+    source = "import pytest\n@pytest.mark.xfail(strict=True, reason='x')\ndef test_a(): assert {}\n@pytest.mark.skip\ndef test_b(): pass\n"
+    count, _, _ = run_tests.run_suite(suite_of(tmp_path, source.format(0)), tmp_path)
+    assert count == run_tests.Count(passed=0, failed=0, skipped=1, known=1)
+    count, _, _ = run_tests.run_suite(suite_of(tmp_path, source.format(1)), tmp_path)
+    assert count == run_tests.Count(passed=0, failed=1, skipped=1, known=0)
+
+
 def test_googletest_reports_are_read(tmp_path: pathlib.Path) -> None:
     report = tmp_path / "g.xml"
     report.write_text(
