@@ -27,8 +27,10 @@ using frame::Activation;
 using frame::AtPoint;
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t most_recordings = 12; // of one key
+constexpr uint32_t most_recordings = 8; // of one key
 constexpr uint32_t most_cold_tries = 2;
+// A first call runs at eager speed: code of many short segments is recorded over several calls.
+constexpr uint32_t recordings_a_call = 24;
 
 struct State {
     Config config;
@@ -39,6 +41,7 @@ struct State {
     std::vector<std::unique_ptr<frame::Recorder>> pacers; // live as long as the frame that is paced
     int installed = 0, off = 0, extents = 0; // extents: calls of compiled functions under way
     uint64_t recorded = 0; // recordings ever started
+    uint32_t budget = 0;   // recordings that the outermost call under way may still start
     bool started = false, forked = false;
     bool trace = std::getenv("DYNO_TRACE") != nullptr; // what happens, on stderr: for developers
     void (*post)(void*, const char*) = nullptr;
@@ -229,16 +232,17 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
 }
 
 bool may_record(cache::Slot& slot) {
-    return !slot.hopeless && !slot.compiling && !slot.nothing && slot.recordings < most_recordings && !state().forked;
+    return state().budget > 0 && !slot.hopeless && !slot.compiling && !slot.nothing && slot.recordings < most_recordings && !state().forked;
 }
 
 Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline_functions = true) {
     State& s = state();
     s.recorded++;
+    if (s.budget) s.budget--;
     slot.recordings++;
     if (slot.recordings >= most_recordings) {
         slot.hopeless = true;
-        slot.hopeless_reason = "it was recorded 12 times and still changes from call to call";
+        slot.hopeless_reason = "it was recorded 8 times and still changes from call to call";
     }
     capture::Limits limits;
     limits.break_everywhere = s.config.debug_break_everywhere;
@@ -416,7 +420,7 @@ class CallTimer {
     void done(bool interpreted) {
         if (!on_) return;
         CodeFacts& f = facts_of(code_);
-        if (f.calls <= settled_after || recorded() != recordings_) return;
+        if (f.calls <= settled_after || (recorded() != recordings_ && f.calls <= 2 * settled_after)) return;
         std::vector<float>& samples = interpreted ? f.interpreted_seconds : f.compiled_seconds;
         if (samples.size() < (interpreted ? interpreted_samples : compiled_samples)) samples.push_back(std::chrono::duration<float>(Clock::now() - start_).count());
         if (f.slow || f.interpreted_seconds.size() < interpreted_samples || f.compiled_seconds.size() < compiled_samples) return;
@@ -474,6 +478,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     SegmentKey key{code, unit, shape_of(f->localsplus, code, 0)};
     cache::Slot* slot = &cache::slot_of(key);
     const replay::Inputs inputs{f->localsplus, static_cast<uint32_t>(code->co_nlocalsplus), reinterpret_cast<PyObject*>(frame::function_of(f)), f->f_globals, f->f_builtins};
+    if (!frame::top_activation()) state().budget = recordings_a_call;
     CallTimer timer(code, !frame::top_activation() && !is_module_code(f, code));
     if (timer.interpret() && slot_is_partial(*slot)) {
         state().off++; // what it calls is to be interpreted too

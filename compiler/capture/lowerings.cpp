@@ -74,6 +74,11 @@ Node binary(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     if (a.domain() == graph::Domain::numpy && (op == Op::remainder || op == Op::floor_div || op == Op::fmod) &&
         (is_float(r.builder().type(x->node).dtype) || is_float(r.builder().type(y->node).dtype)))
         return Refusal{"NumPy's own flags of a floating-point remainder"};
+    if (op == Op::pow && a.domain() == graph::Domain::numpy && a.is_tensor(0) && !a.is_tensor(1) && is_float(r.builder().type(x->node).dtype) && a.number(1) == 3.0) {
+        // The cube by two products is within a rounding of the power, at a tenth of its price.
+        auto square_of = r.builder().build(Op::mul, {*x, *x}, {}, from);
+        return square_of ? r.builder().build(Op::mul, {Operand(*square_of), *x}, {}, from) : square_of;
+    }
     if (op == Op::div && x->wrapped && !y->wrapped && a.domain() == graph::Domain::torch) return compose::number_over(r.builder(), *x, *y, from);
     return r.builder().build(op, {*x, *y}, {}, from);
 }
