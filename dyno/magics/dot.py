@@ -116,7 +116,7 @@ def operation_lines(entry, stage):
     lines = input_lines(graph)
     for kernel in sorted({node["kernel"] for node in graph["nodes"] if node.get("kernel") is not None}) if stage == "fused" else ():
         inside = " ".join(f"n{node['id']};" for node in graph["nodes"] if node.get("kernel") == kernel)
-        frame = f'label={label(f"kernel K{kernel}")}; labeljust=l; labelloc=b; style="filled"; color="{FRAME}"; fillcolor="{FUSED_FILL}";'
+        frame = f'label={label(f"K{kernel}")}; labeljust=l; labelloc=b; style="filled"; color="{FRAME}"; fillcolor="{FUSED_FILL}";'
         lines.append(f"subgraph cluster_{kernel} {{ {frame} {inside} }}")
     names = inputs_of(graph)
     for node in graph["nodes"]:
