@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from twice import program
+from twice import BREAKS, NO_HITS, program
 
 pytestmark = pytest.mark.law(7)
 
@@ -35,6 +35,22 @@ def test_redefined_helper(t):
 
 
 @program
+def test_new_object_at_an_old_address(t):
+    """What was relied on dies, and something else takes its place in memory."""
+    m = t.module(
+        """
+        def f(a):
+            return helper(a) * 2
+        """
+    )
+    f = t.compile(m.f)
+    for n in range(12):
+        exec(f"def helper(a):\n    return a + {n}", vars(m))
+        t.calls(f, ones, 2)
+        del m.helper
+
+
+@program
 def test_code_replaced(t):
     def helper(a):
         return a + 1
@@ -58,6 +74,7 @@ def test_code_replaced(t):
 
 
 @program
+@pytest.mark.law(8)
 @pytest.mark.parametrize("values", [(1, 2, 3), (1.5, 2.5, -0.0, 0.0), (True, 1, 1.0, 2), ("a", "b"), (None, 1), ((1, 2), (1, 3), [1, 2])])
 def test_global_rebound(t, values):
     m = t.module(
@@ -88,6 +105,7 @@ def test_global_tensor_rebound(t):
 
 
 @program
+@pytest.mark.law(8)
 def test_builtin_shadowed(t):
     m = t.module("def f(a):\n    return a * len([1, 2]) + max(1, 2)")
     f = t.compile(m.f)
@@ -263,6 +281,7 @@ def test_instance_dict_replaced(t):
 
 
 @program
+@pytest.mark.law(8)
 def test_containers_changed(t):
     config = {"n": 2, "list": [1, 2, 3], "tuple": (1, 2)}
 
@@ -469,7 +488,7 @@ def test_subclass_and_override(t):
 
 
 @program
-@pytest.mark.xfail(strict=True, reason="a warning of an operation called in a replay without a frame names the caller's line")
+@pytest.mark.xfail(not NO_HITS and not BREAKS, strict=True, reason="a warning of an operation called in a replay without a frame names the caller's line")
 def test_warning_names_the_line(t):
     m = t.module("def f(a):\n    b = a + 1\n    return b * w", w=np.ones(2))
     f = t.compile(m.f)

@@ -1,5 +1,6 @@
 """Threads, recursion, generators, coroutines: several frames of one code at once."""
 import asyncio
+import gc
 import sys
 import threading
 
@@ -304,6 +305,52 @@ def test_frames_of_finalisers_are_strangers(t):
     for kind in (Loud, Loud, object, object, Loud, object, object):
         t.call(f, torch.ones(2), {"k": kind()})
     t.note(seen)
+
+
+@program
+@pytest.mark.law(5)
+def test_frames_of_collected_garbage_are_strangers(t):
+    """Whatever allocates may run finalisers: their frames start in the middle of instructions that call nothing."""
+
+    class Loud:
+        def __init__(self, n):
+            self.me, self.n = self, n
+
+        def __del__(self):
+            seen.append(self.n)
+            if self.n:
+                Loud(self.n - 1)
+
+    def helper(a, n):
+        parts = [[a], [n], [a * n]]
+        return parts[0][0] + parts[2][0], [n]
+
+    @t.compile
+    def f(a, n):
+        b, rest = helper(a, n)
+        c, more = helper(b, n + 1)
+        return b * c, rest, more, [[c]]
+
+    seen = []
+    thresholds = gc.get_threshold()
+    gc.collect()
+    try:
+        for n in (1, 1, 2, 2, 1):
+            seen.clear()
+            Loud(40)
+            gc.set_threshold(1)
+            result = f(torch.ones(2), n)
+            gc.set_threshold(*thresholds)
+            gc.disable()
+            t.note(result)
+            t.settle()
+            gc.enable()
+            while gc.collect(0):
+                pass
+            t.note(seen)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
 
 
 @program
