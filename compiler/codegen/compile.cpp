@@ -2,6 +2,7 @@
 // No optimiser runs: what the emitter writes is already in the form wanted; only promotion of allocas to registers.
 #include "compiler/codegen/nest_emitter.h"
 #include "compiler/support/check.h"
+#include "compiler/support/fault.h"
 #include <cstdlib>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -49,7 +50,7 @@ llvm::TargetMachine& machine(const Target& target, int level) {
     const llvm::Target* t = llvm::TargetRegistry::lookupTarget(triple, error);
     DYNO_CHECK(t, error);
     llvm::TargetOptions options;
-    options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+    options.AllowFPOpFusion = fault(1) ? llvm::FPOpFusion::Fast : llvm::FPOpFusion::Strict;
     const auto effort = level == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
     kept.reset(t->createTargetMachine(triple, target.cpu, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, effort));
     DYNO_CHECK(kept, "LLVM makes a machine for this CPU");

@@ -2,6 +2,7 @@
 // the depth rule. What happens in a frame is evaluator.cpp's business; what an unannounced frame means is the driver's.
 #include "compiler/frame/session.h"
 #include "compiler/python/ref.h"
+#include "compiler/support/fault.h"
 
 namespace dyno::frame {
 namespace {
@@ -45,6 +46,7 @@ constexpr int suspendable = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
 bool only_makes_generator(InterpreterFrame* f, PyCodeObject* code) { return (code->co_flags & suspendable) && !in_generator(f); }
 
 bool takes(const CallToken* token, const Session& s, PyThreadState* ts, InterpreterFrame* f, PyCodeObject* code) {
+    if (fault(5) && token) return is_fresh(f, code) && !(code->co_flags & suspendable); // whoever comes first, and second
     return token && !token->taken && token->thread == ts && token->caller == s.top && token->caller->recorder == token->recorder &&
            reinterpret_cast<PyObject*>(function_of(f)) == token->function && is_fresh(f, code) && !(code->co_flags & suspendable);
 }

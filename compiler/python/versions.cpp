@@ -13,6 +13,7 @@ extern "C" {
 #include <cstring>
 
 #include "compiler/python/ref.h"
+#include "compiler/support/fault.h"
 
 #define DYNO_312 (PY_VERSION_HEX >= 0x030C0000)
 #define DYNO_313 (PY_VERSION_HEX >= 0x030D0000)
@@ -115,6 +116,7 @@ bool prove_dict_versions() {
 } // namespace
 
 uint64_t dict_version(PyObject* dict) {
+    if (fault(8)) return 1; // as a version that does not move: the self-test would see it
     const uint64_t tag = reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
 #if DYNO_313
     return tag >> 12; // below: who watches the dict, and a count the interpreter's optimiser keeps
@@ -126,7 +128,7 @@ uint64_t dict_version(PyObject* dict) {
 }
 
 bool have_dict_versions() {
-    static const bool proved = prove_dict_versions();
+    static const bool proved = fault(8) || prove_dict_versions();
     return proved;
 }
 
