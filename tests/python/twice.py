@@ -26,6 +26,8 @@ import dyno
 #: Under these settings nothing is ever replayed, so no hits are asked for.
 NO_HITS = os.environ.get("DYNO_DEBUG_FORCE_MISS", "0") not in ("", "0")
 BREAKS = os.environ.get("DYNO_DEBUG_BREAK_EVERYWHERE", "0") not in ("", "0")
+#: Checked replays of segments with .item() or an unknown size fall back to plain Python: see the tests that ask for UNCHECKED hits.
+UNCHECKED = 0 if os.environ.get("DYNO_CHECK", "0") not in ("", "0") else 1
 HERE = __file__
 
 
