@@ -12,6 +12,7 @@
 #include "compiler/python/versions.h"
 #include "compiler/replay/interrupt.h"
 #include "compiler/replay/plan.h"
+#include "compiler/support/fault.h"
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -175,7 +176,7 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
     uint32_t first_guard = 0;
     const cache::Entry* first = nullptr;
     for (const auto& entry : entries) {
-        if (entry->dropped || entry->stale->load(std::memory_order_relaxed)) continue;
+        if (entry->dropped || (entry->stale->load(std::memory_order_relaxed) && !fault(7))) continue;
         const auto start = Clock::now();
         replay::Outcome o{};
         if (s.config.check > 0 && entry->hits < static_cast<uint64_t>(s.config.check)) {
