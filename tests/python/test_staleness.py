@@ -44,10 +44,13 @@ def test_new_object_at_an_old_address(t):
         """
     )
     f = t.compile(m.f)
+    m.helper = lambda a: a
     for n in range(12):
-        exec(f"def helper(a):\n    return a + {n}", vars(m))
+        made = {}
+        exec(f"def helper(a):\n    return a + {n}", made)
+        m.helper.__code__ = made["helper"].__code__  # the old one dies, the one after the next is made where it was
+        made.clear()
         t.calls(f, ones, 2)
-        del m.helper
 
 
 @program
