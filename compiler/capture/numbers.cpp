@@ -176,10 +176,8 @@ ShadowId Recording::finish_in_place(Activation& a, PyObject* result) {
         return 0;
     }
     s.node = pending_node_;
-    if (s.source != Guard::none_) {
-        s.written = true;
-        s.writes++;
-    }
+    s.writes++;
+    if (s.source != Guard::none_) s.written = true;
     tensor_nodes_++;
     line_note(a, "captured", "", "");
     return in_place_target_;

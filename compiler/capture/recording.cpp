@@ -633,6 +633,14 @@ void Recording::add_outputs() {
         visit(f.instance);
     }
     for (const Effect& e : segment_.effects) visit(e.value);
+    for (const Shadow& s : shadows_) { // made here, changed in place since, and seen outside: its version tells how often
+        if (s.kind != Shadow::tensor || !s.writes || s.source != Guard::none_ || !wanted[s.node.index] || !python::is_tensor_class(s.type)) continue;
+        Effect e{};
+        e.kind = Effect::bump;
+        e.target = {ValueRef::node, s.node.index};
+        e.count = s.writes;
+        segment_.effects.push_back(std::move(e));
+    }
     // NumPy tells of a division by zero even where nobody uses the quotient.
     std::vector<bool> used(builder_.size());
     for (const graph::Node& n : builder_.graph().nodes)
