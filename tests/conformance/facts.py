@@ -30,6 +30,7 @@ NARROW = (torch.bfloat16, torch.float16)
 HERE = os.path.dirname(__file__)  # a warning blamed on the caller is blamed on these runners, whose lines say nothing
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 PLAIN = (bool, int, str, bytes, type(None), torch.dtype, torch.device, torch.Size, np.dtype, type, range, slice)
+LIBRARY = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)  # C functions of types
 
 
 @dataclasses.dataclass(eq=False)
@@ -243,7 +244,7 @@ def counted(arguments: Iterable[Any], captured: Iterable[Any]) -> list[Any]:
     """The objects whose references are counted: no numbers, strings, library functions and the like, which are shared by everybody."""
     found: list[Any] = []
     for value in (*arguments, *captured):
-        shared = isinstance(value, (*PLAIN, float, complex, types.ModuleType)) or (type(value) is tuple and not value)
+        shared = isinstance(value, (*PLAIN, *LIBRARY, float, complex, types.ModuleType)) or (type(value) is tuple and not value)
         library = isinstance(value, types.BuiltinFunctionType) and (
             value.__self__ is None or isinstance(value.__self__, (type, types.ModuleType))
         )
