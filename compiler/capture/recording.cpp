@@ -650,7 +650,7 @@ void Recording::add_outputs() {
         const graph::OpKind kind = graph::info(n.op).kind;
         const bool computes = kind != graph::OpKind::leaf && kind != graph::OpKind::movement && kind != graph::OpKind::extern_;
         const bool divides = n.op == graph::Op::floor_div || n.op == graph::Op::remainder || n.op == graph::Op::fmod || n.op == graph::Op::pow;
-        if (!used[k] && computes && ((n.type.domain == graph::Domain::numpy && (is_float(n.type.dtype) || divides)) || (divides && is_int(n.type.dtype)))) wanted[k] = true;
+        if (!used[k] && claimed_.contains(k) && computes && ((n.type.domain == graph::Domain::numpy && (is_float(n.type.dtype) || divides)) || (divides && is_int(n.type.dtype)))) wanted[k] = true;
     }
     // Operands of eager calls become objects too, and an object has eager's layout.
     for (const graph::Node& n : builder_.graph().nodes)
