@@ -282,7 +282,10 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
             }
     if (view && graph_kind(node) != graph::OpKind::movement) return 0;
     if (claimed_.contains(node.index)) node = builder_.duplicate(node);
-    if (view || limits_.twins) builder_.set_twin(node, make_extern(pending_call_, view));
+    // An eager call on the object would see it before the change, which is committed last: such a node goes unchecked.
+    bool written = false;
+    for (ShadowId id : pending_call_.args) written |= holds_written(id);
+    if (view || (limits_.twins && !written)) builder_.set_twin(node, make_extern(pending_call_, view));
     if (finished_) return 0;
     node_strides_.resize(builder_.size());
     node_strides_[node.index] = strides;
