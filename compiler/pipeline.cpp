@@ -21,7 +21,7 @@ graph::Graph checked(graph::Graph graph, const char* after) {
 CompileProduct compile(graph::Graph graph) {
     const auto start = std::chrono::steady_clock::now();
     CompileProduct product;
-    graph::check(graph, "capture"); // in every build: what was recorded is as various as programs are, and a wrong graph must not crash
+    graph = checked(std::move(graph), "capture");
     graph = checked(graph::decompose(graph), "decompose"); // fusion has no composites
     graph = checked(graph::simplify(graph), "simplify");   // after decompose, which leaves chains of casts and reshapes
     product.graph = std::move(graph);
