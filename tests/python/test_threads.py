@@ -35,7 +35,7 @@ def test_two_threads_call(same):
             if not torch.equal(got[0], want[0]) or got[1] != want[1]:
                 wrong.append((k, got, want))
 
-    hits = dyno.stats()["hits"]
+    before = dyno.stats()
     sys.setswitchinterval(1e-5)
     try:
         threads = [threading.Thread(target=work, args=(g, 10 * i)) for i, g in enumerate(functions)]
@@ -49,7 +49,9 @@ def test_two_threads_call(same):
     functions[0](torch.ones(4), 1)
     dyno.wait()
     functions[0](torch.ones(4), 1)
-    assert NO_HITS or dyno.stats()["hits"] > hits
+    # Calls timed while threads take turns may look slower than interpreted: then the code was dropped, and said so.
+    after = dyno.stats()
+    assert NO_HITS or after["hits"] > before["hits"] or after["dropped"] > before["dropped"]
 
 
 def test_threads_write_one_counter():
