@@ -39,7 +39,6 @@ struct State {
     std::unordered_map<PyCodeObject*, CodeFacts> facts; // freed with the code object by its weak reference
     std::unordered_map<PyCodeObject*, Owned<>> watch;
     std::vector<std::unique_ptr<Recording>> recordings; // under way or just ended
-    std::vector<std::unique_ptr<frame::Recorder>> pacers; // live as long as the frame that is paced
     int installed = 0, off = 0, extents = 0; // extents: calls of compiled functions under way
     uint64_t recorded = 0; // recordings ever started
     uint32_t budget = 0;   // recordings that the outermost call under way may still start
@@ -52,6 +51,12 @@ struct State {
 State& state() {
     static auto* s = new State;
     return *s;
+}
+
+/// Of this thread: they live as long as the frame that is paced, and another thread must not end that.
+std::vector<std::unique_ptr<frame::Recorder>>& pacers() {
+    static thread_local std::vector<std::unique_ptr<frame::Recorder>> list;
+    return list;
 }
 
 // ------------------------------------------------------------------------------------------------ finished code
@@ -449,7 +454,7 @@ uint64_t CallTimer::recorded() { return state().recorded; }
 PyObject* left(PyObject* result) {
     const python::KeepError keep;
     harvest_finished();
-    if (state().recordings.empty() && !frame::top_activation()) state().pacers.clear();
+    if (!frame::top_activation()) pacers().clear();
     return result;
 }
 
@@ -577,8 +582,8 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
         return AtPoint::go_on;
     }
     if (slot->nothing && slot->nothing_until > a.at) {
-        s.pacers.push_back(std::make_unique<Pacer>(slot->nothing_until));
-        a.recorder = s.pacers.back().get();
+        pacers().push_back(std::make_unique<Pacer>(slot->nothing_until));
+        a.recorder = pacers().back().get();
         return AtPoint::record;
     }
     return AtPoint::go_on;
