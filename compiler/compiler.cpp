@@ -650,6 +650,7 @@ CodeFacts* find_facts(PyCodeObject* code) {
 bool start() {
     State& s = state();
     if (s.started) return true;
+    python::have_dict_versions(); // proved by running Python: before the hook asks
     frame::Driver driver;
     driver.enter = enter;
     driver.at_point = at_point;

@@ -128,8 +128,14 @@ uint64_t dict_version(PyObject* dict) {
 }
 
 bool have_dict_versions() {
-    static const bool proved = fault(8) || prove_dict_versions();
-    return proved;
+    // No function-local static: the proof runs Python, so frames of its own, or of a thread that is let in meanwhile, ask again.
+    enum class Proof { wanted, under_way, failed, held };
+    static Proof proof = Proof::wanted; // under the GIL
+    if (proof == Proof::wanted) {
+        proof = Proof::under_way;
+        proof = fault(8) || prove_dict_versions() ? Proof::held : Proof::failed;
+    }
+    return proof == Proof::held;
 }
 
 uint32_t type_version(PyTypeObject* type) {
