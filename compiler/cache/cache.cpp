@@ -42,6 +42,9 @@ CodeRecord& record_made(PyCodeObject* code) {
     return *made.release(); // the code object owns it
 }
 
+/// Something became of it since it was made or reset.
+bool was_met(const Slot& slot) { return !slot.entries.empty() || slot.compiling || slot.recordings || slot.nothing || slot.hopeless; }
+
 float median(const std::array<float, 16>& times) {
     std::array<float, 16> sorted = times;
     std::nth_element(sorted.begin(), sorted.begin() + 8, sorted.end());
@@ -96,7 +99,7 @@ std::vector<std::pair<SegmentKey, Slot*>> slots_of_code(PyCodeObject* code) {
 std::vector<PyCodeObject*> known_codes() {
     std::vector<PyCodeObject*> codes;
     for (const CodeRecord* record : records())
-        if (!record->slots.empty()) codes.push_back(record->code);
+        if (std::any_of(record->slots.begin(), record->slots.end(), [](const auto& item) { return was_met(item.second); })) codes.push_back(record->code);
     return codes;
 }
 
@@ -112,9 +115,14 @@ size_t reset(PyCodeObject* code) {
             slot.compiling = compiling; // the worker still has it
         }
     }
-    for (const auto& entry : gone)
+    size_t bytes = 0;
+    for (const auto& entry : gone) {
         if (entry->stale) entry->stale->store(true, std::memory_order_release);
-    return gone.size();
+        if (!entry->plan) continue;
+        const replay::PlanBytes kept = replay::bytes_of(*entry->plan);
+        bytes += kept.code + kept.buffers;
+    }
+    return bytes;
 }
 
 uint64_t shape_of(PyObject* const* slots, uint32_t locals, uint32_t depth) {

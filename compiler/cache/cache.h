@@ -59,9 +59,9 @@ size_t sweep(Slot& slot);
 int traverse(PyCodeObject* code, visitproc visit, void* arg);
 /// All slots of a code object, for reports and reset: (key, slot).
 std::vector<std::pair<capture::SegmentKey, Slot*>> slots_of_code(PyCodeObject* code);
-/// Every code object with entries, borrowed.
+/// Every code object that was met, borrowed; after a reset, those met again.
 std::vector<PyCodeObject*> known_codes();
-/// Drops entries of one code object (null: all). Returns the number dropped. Counters are not touched.
+/// Drops entries of one code object (null: all). Returns the bytes of code and buffers that they kept. Counters are not touched.
 size_t reset(PyCodeObject* code);
 /// Hash of the filled slots and the stack depth of a frame.
 uint64_t shape_of(PyObject* const* slots, uint32_t locals, uint32_t depth);

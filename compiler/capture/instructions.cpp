@@ -44,6 +44,7 @@ void Recording::free_variables(Activation& a, ShadowId function) {
 Recording::Before Recording::before(Activation& a, const Instruction& i, Redirect& redirect) {
     if (finished_) return Before::stop;
     instructions_++;
+    here_ = &a;
     pending_ = PendingKind::none;
     pending_shadow_ = 0;
     foreign_ = own_python_ = false;
@@ -53,6 +54,7 @@ Recording::Before Recording::before(Activation& a, const Instruction& i, Redirec
     if (limits_.break_everywhere && tensor_nodes_ > 0 && i.op != Op::return_value && i.op != Op::return_const)
         return stop(a, "debug_break_everywhere", "");
     const Before answer = dispatch(a, i, redirect);
+    if (answer != Before::stop) seen(a);
     op_start_ = std::chrono::steady_clock::now();
     return answer;
 }

@@ -152,6 +152,9 @@ std::optional<std::vector<Operand>> Args::tensors(int k) {
     }
     return out;
 }
+void Args::fits(int k, DType dtype) {
+    if (given(k) && !is_tensor(k)) r_.guard_range(args_.ids[k], args_.values[k], dtype);
+}
 void Args::hold(int k) {
     if (given(k)) r_.concrete(args_.ids[k], args_.values[k]);
 }

@@ -30,6 +30,8 @@ class Args {
     std::optional<std::vector<graph::Operand>> tensors(int k);
     double number_or(int k, double otherwise) { return given(k) ? number(k).value_or(otherwise) : otherwise; }
     int64_t integer_or(int k, int64_t otherwise) { return given(k) ? integer(k).value_or(otherwise) : otherwise; }
+    /// A run-time number is kept to what the element type can hold, or to its value: torch refuses others.
+    void fits(int k, DType dtype);
     /// Holds a number to its present value.
     void hold(int k);
     static std::optional<int64_t> integer_of(Recording& r, ShadowId id, PyObject* value);

@@ -101,7 +101,10 @@ Node where(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     if (!a.given(1) || !a.given(2)) return unusual;
     auto c = a.operand(0), x = a.operand(1), y = a.operand(2);
     if (!c || !x || !y) return unusual;
-    return r.builder().build(op, {*c, *x, *y}, {}, from);
+    auto made = r.builder().build(op, {*c, *x, *y}, {}, from);
+    if (made && a.domain() == graph::Domain::torch)
+        for (int k : {1, 2}) a.fits(k, r.builder().type(*made).dtype);
+    return made;
 }
 Node clamp(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
     Args a(r, args);
@@ -110,13 +113,17 @@ Node clamp(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
     if (a.given(1) && !a.none(1) && !(low = a.operand(1))) return unusual;
     if (a.given(2) && !a.none(2) && !(high = a.operand(2))) return unusual;
     if (!x || (!low && !high)) return unusual;
-    return compose::clamp(r.builder(), *x, low, high, from);
+    auto made = compose::clamp(r.builder(), *x, low, high, from);
+    if (made && a.domain() == graph::Domain::torch)
+        for (int k : {1, 2}) a.fits(k, r.builder().type(*made).dtype);
+    return made;
 }
 Node masked_fill(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
     Args a(r, args);
     auto x = a.tensor(0), mask = a.tensor(1);
     auto value = a.operand(2);
     if (!x || !mask || !value) return unusual;
+    a.fits(2, r.builder().type(*x).dtype);
     return compose::masked_fill(r.builder(), *x, *mask, *value, from);
 }
 Node lerp(Recording& r, const BoundArgs& args, Op, SourceSpan from) {

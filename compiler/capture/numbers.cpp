@@ -110,6 +110,46 @@ Recording::Before Recording::binary(Activation& a, const Instruction& i, Redirec
     return stop(a, std::string("an operator between a ") + Py_TYPE(x)->tp_name + " and a " + Py_TYPE(y)->tp_name, "");
 }
 
+namespace {
+/// The largest and the smallest number an element can be; false if anything goes.
+bool range_of(DType dtype, Owned<>& low, Owned<>& high) {
+    if (is_float(dtype)) {
+        const double most = dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 0x1.fep127 : dtype == DType::f32 ? 0x1.fffffep127 : 0.0;
+        if (most == 0.0) return false;
+        high = Owned<>::steal(PyFloat_FromDouble(most));
+        low = Owned<>::steal(PyFloat_FromDouble(-most));
+    } else if (is_int(dtype) && size_of(dtype) < 8) {
+        const int bits = static_cast<int>(size_of(dtype) * 8);
+        high = Owned<>::steal(PyLong_FromLongLong((1LL << (is_signed_int(dtype) ? bits - 1 : bits)) - 1));
+        low = Owned<>::steal(PyLong_FromLongLong(is_signed_int(dtype) ? -(1LL << (bits - 1)) : 0));
+    }
+    return low && high;
+}
+} // namespace
+
+void Recording::guard_range(ShadowId given, PyObject* value, DType dtype) {
+    const ShadowId id = canonical(given);
+    Owned<> low, high;
+    if (shadows_[id].kind != Shadow::number || !range_of(dtype, low, high)) return;
+    const std::pair<int, PyObject*> bounds[] = {{Py_GE, low.get()}, {Py_LE, high.get()}};
+    for (auto [op, bound] : bounds)
+        if (PyObject_RichCompareBool(value, bound, op) != 1) {
+            PyErr_Clear();
+            concrete(id, value);
+            return;
+        }
+    for (auto [op, bound] : bounds) {
+        ScalarStep step{};
+        step.kind = ScalarStep::compare;
+        step.op = op;
+        Guard g;
+        g.kind = Guard::truth;
+        g.value = at(number_step(step, {id, constant(bound)}, Py_True)).ref;
+        g.expected = 1;
+        guard(g);
+    }
+}
+
 /// x += y on a tensor or array that nothing else in the segment shares memory with: its value is replaced.
 Recording::Before Recording::in_place_operator(Activation& a, Call c) {
     const ShadowId target = c.args[0];
@@ -143,7 +183,7 @@ Recording::Before Recording::in_place_operator(Activation& a, Call c) {
     node_strides_.resize(builder_.size());
     node_strides_[value.index] = node_strides_[shadows_[target].node.index];
     segment_.numpy_scalar.resize(builder_.size());
-    if (was.domain == graph::Domain::numpy && is_float(was.dtype)) segment_.numpy_flags = true;
+    if (was.domain == graph::Domain::numpy) segment_.numpy_flags = true;
     pending_node_ = value;
     pending_ = PendingKind::in_place;
     return Before::perform;
@@ -179,7 +219,6 @@ ShadowId Recording::finish_in_place(Activation& a, PyObject* result) {
     s.writes++;
     if (s.source != Guard::none_) s.written = true;
     tensor_nodes_++;
-    line_note(a, "captured", "", "");
     return in_place_target_;
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/capture/recording.h"
 #include "compiler/python/array.h"
 #include "compiler/python/versions.h"
+#include <set>
 
 namespace dyno::capture {
 
@@ -71,7 +72,10 @@ ShadowId Recording::raw(uint32_t source, PyObject* value) {
     s.type = Py_TYPE(value);
     return add(std::move(s));
 }
-void Recording::guard(Guard g) { segment_.guards.push_back(g); }
+void Recording::guard(Guard g) {
+    if (here_ && !g.from.code) g.from = span_of(*here_);
+    segment_.guards.push_back(g);
+}
 bool Recording::refuse(std::string reason, std::string hint) {
     refusal_ = std::move(reason);
     hint_ = std::move(hint);
@@ -493,7 +497,26 @@ SourceSpan Recording::span_of(const Activation& a) {
         codes_.push_back(a.code);
         if (a.code != segment_.key.code) anchor(code); // the key's own code owns the entry and must not be held
     }
-    return {it->second, PyCode_Addr2Line(a.code, a.at * 2)};
+    auto [line, unknown] = line_of_.try_emplace(uint64_t{it->second} << 32 | static_cast<uint32_t>(a.at), 0);
+    if (unknown) line->second = PyCode_Addr2Line(a.code, a.at * 2);
+    return {it->second, line->second};
+}
+void Recording::seen(const Activation& a) {
+    if (seen_code_ != a.code) {
+        seen_code_ = a.code;
+        seen_row_ = span_of(a).code - 1;
+        if (seen_.size() <= seen_row_) seen_.resize(seen_row_ + 1);
+        if (seen_[seen_row_].empty()) seen_[seen_row_].resize(static_cast<size_t>(Py_SIZE(a.code)));
+    }
+    seen_[seen_row_][static_cast<size_t>(a.at)] = true;
+}
+void Recording::add_covered_lines() {
+    for (size_t row = 0; row < seen_.size(); row++) {
+        std::set<int> lines;
+        for (size_t unit = 0; unit < seen_[row].size(); unit++)
+            if (seen_[row][unit]) lines.insert(PyCode_Addr2Line(segment_.codes[row], static_cast<int>(unit) * 2));
+        for (const int line : lines) segment_.lines.push_back({{static_cast<uint32_t>(row + 1), line}, "captured", "", ""});
+    }
 }
 void Recording::line_note(Activation& a, const char* status, const std::string& reason, const std::string& hint) {
     lines_.push_back({span_of(a), status, reason, hint});
@@ -503,6 +526,7 @@ void Recording::line_note(Activation& a, const char* status, const std::string& 
 FrameRecipe Recording::recipe_of(Activation& a, PyObject** sp, int unit) {
     FrameRecipe recipe;
     recipe.unit = unit;
+    recipe.at = span_of(a);
     const auto depth = sp - a.base;
     auto slot = [&](Py_ssize_t k) -> ValueRef {
         if (!a.locals[k]) return {};
@@ -522,6 +546,7 @@ FrameRecipe Recording::recipe_of(Activation& a, PyObject** sp, int unit) {
 
 void Recording::finish(Activation* innermost, Exit exit) {
     if (finished_) return;
+    here_ = nullptr;
     if (innermost) {
         std::vector<Activation*> chain;
         for (Activation* a = innermost; a; a = a == root_ ? nullptr : a->up) chain.insert(chain.begin(), a);
@@ -679,6 +704,7 @@ std::optional<Segment> Recording::take() {
         return std::nullopt;
     }
     segment_.lines = lines_;
+    add_covered_lines();
     segment_.graph = std::move(builder_).take();
     segment_.numpy_scalar.resize(segment_.graph.nodes.size());
     return std::move(segment_);

@@ -104,6 +104,8 @@ class Recording final : public frame::Recorder {
     ShadowId read_index(ShadowId container, int64_t index, PyObject* value);
     ShadowId fresh(NewObject::Kind kind, std::vector<ShadowId> parts, PyTypeObject* type);
     ShadowId iterator(IteratorShadow it, PyTypeObject* type);
+    /// Guards that a run-time number lies in what `dtype` can hold; one that does not now is held to its value.
+    void guard_range(ShadowId id, PyObject* value, DType dtype);
     ShadowId number_step(ScalarStep step, std::initializer_list<ShadowId> operands, PyObject* result);
     bool is_tensor(ShadowId id) const;
     std::optional<std::vector<ShadowId>> items_of(ShadowId id, PyObject* object);
@@ -128,6 +130,10 @@ class Recording final : public frame::Recorder {
     void add_identity_guards();
     void add_outputs();
     void line_note(Activation& a, const char* status, const std::string& reason, const std::string& hint);
+    /// Marks the instruction as covered by the segment.
+    void seen(const Activation& a);
+    /// A note for each line that was covered.
+    void add_covered_lines();
 
     // instruction families: each answers for before() and prepares `pending_`
     Before load_global(Activation& a, const Instruction& i);
@@ -241,6 +247,11 @@ class Recording final : public frame::Recorder {
     int stopped_at_ = -1;
     std::vector<PyCodeObject*> codes_;
     std::vector<LineNote> lines_;
+    std::vector<std::vector<bool>> seen_;   // by span's code - 1, then by unit: recorded
+    PyCodeObject* seen_code_ = nullptr;     // whose row is seen_[seen_row_]
+    size_t seen_row_ = 0;
+    const Activation* here_ = nullptr;      // the activation of the instruction under way: guards are for its line
+    std::unordered_map<uint64_t, int> line_of_; // (span's code, unit) -> line
     Owned<> call_names_, redirect_names_;
     bool made_function_ = false;
     bool own_python_ = false; // the running instruction is modelled, though the library runs Python in it (nn.Module.__getattr__)

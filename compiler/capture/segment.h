@@ -170,6 +170,7 @@ struct Effect {
 struct FrameRecipe {
     ValueRef function;
     int unit = 0;
+    SourceSpan at;                   // the line of that instruction, for people
     std::vector<ValueRef> locals, stack;
     frame::Redirect::After after = frame::Redirect::identity;
     ValueRef instance;
@@ -210,7 +211,7 @@ struct Segment {
     Exit exit;
     std::vector<LineNote> lines;
     std::vector<PyCodeObject*> codes;      // SourceSpan::code - 1 -> code object (kept alive by anchors)
-    bool numpy_flags = false;              // some nest computes NumPy floats: errstate decides about raised flags
+    bool numpy_flags = false;              // some nest computes for NumPy: errstate decides about raised flags
     bool numpy_externs = false;            // some extern is NumPy's: its floating-point warnings must not appear in compute
     std::vector<bool> numpy_scalar;        // by node index: the value is a NumPy scalar object, not a 0-d array
     python::Ambient ambient;               // what must be equal at entry

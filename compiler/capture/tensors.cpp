@@ -292,9 +292,8 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
     claimed_.insert(node.index);
     segment_.numpy_scalar.resize(builder_.size());
     segment_.numpy_scalar[node.index] = scalar_object;
-    if (said.domain == graph::Domain::numpy && is_float(said.dtype)) segment_.numpy_flags = true;
+    if (said.domain == graph::Domain::numpy) segment_.numpy_flags = true;
     tensor_nodes_++;
-    line_note(a, "captured", "", "");
     const ShadowId id = tensor_shadow(node, result, {ValueRef::node, node.index});
     shadows_[id].viewed = view;
     return id;
@@ -402,7 +401,6 @@ ShadowId Recording::finish_extern(Activation& a, PyObject* result) {
     const graph::NodeId call = builder_.extern_call(external, first, span_of(a));
     node_strides_.resize(builder_.size());
     tensor_nodes_++;
-    line_note(a, "captured", "", "");
     if (!sequence) {
         const ShadowId id = extern_value(external, -1, result, call);
         return id ? id : refuse_result(c.name + " returns a value that is not followed");
@@ -451,6 +449,10 @@ ShadowId Recording::attribute_of_tensor(ShadowId id, PyObject* object, PyObject*
         }
     for (const char* call : calls)
         if (std::strcmp(text, call) == 0) {
+            // torch warns of transposing what is no matrix.
+            python::TensorView view;
+            const bool matrices = text[0] == 'm';
+            if (std::strlen(text) <= 2 && python::read_tensor(object, view) && (matrices ? view.ndim < 2 : view.ndim != 2)) return 0;
             Call c;
             c.callable = getter_of(found);
             if (!c.callable) return 0;

@@ -33,7 +33,11 @@ struct Phase {
 };
 
 /// Bits that a phase returns.
-enum Fault : uint64_t { none = 0, zero_division = 1 };
+enum Fault : uint64_t {
+    none = 0,
+    zero_division = 1,     // or a negative integer power: results are not to be used
+    integer_overflow = 2,  // the smallest integer divided by -1: wrapped
+};
 
 struct CompiledCode {
     Target target;

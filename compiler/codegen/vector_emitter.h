@@ -1,6 +1,7 @@
 // Emits one elementwise operation on vectors (or single elements) of LLVM values: the scalar half of CPU code generation.
 // Internal to codegen: LLVM types appear here. Nothing is contracted or reassociated: what is written is what runs.
 #pragma once
+#include "compiler/codegen/compiled_code.h"
 #include "compiler/fusion/loop_nest.h"
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
@@ -63,7 +64,7 @@ class VectorEmitter {
     llvm::Value* float_floor_div(llvm::Value* x, llvm::Value* y);
     llvm::Value* float_remainder(llvm::Value* x, llvm::Value* y);
     llvm::Value* truth(llvm::Value* v, DType t);
-    void raise(llvm::Value* where, llvm::Value* fault);
+    void raise(llvm::Value* where, llvm::Value* fault, Fault what);
     llvm::Value* call_libm(const char* name, llvm::ArrayRef<llvm::Value*> args);
     llvm::Value* exp(llvm::Value* x);
     llvm::Value* exp_core(llvm::Value* x);

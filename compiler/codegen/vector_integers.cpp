@@ -7,15 +7,17 @@ namespace dyno::codegen {
 using llvm::Value;
 using scalar::ScalarOp;
 
-void VectorEmitter::raise(Value* where, Value* fault) {
+void VectorEmitter::raise(Value* where, Value* fault, Fault what) {
+    if (const auto* known = llvm::dyn_cast<llvm::Constant>(where); known && known->isNullValue()) return;
     // Lanes are all real elements (there are no masked ones), so any lane counts.
     Value* any = where->getType()->isVectorTy() ? b.CreateOrReduce(where) : where;
-    b.CreateStore(b.CreateOr(b.CreateLoad(b.getInt64Ty(), fault), b.CreateZExt(any, b.getInt64Ty())), fault);
+    Value* bit = b.CreateSelect(any, b.getInt64(what), b.getInt64(0));
+    b.CreateStore(b.CreateOr(b.CreateLoad(b.getInt64Ty(), fault), bit), fault);
 }
 Value* VectorEmitter::int_division(ScalarOp op, DType t, Value* x, Value* y, Value* fault) {
     const bool sign = is_signed_int(t);
     Value* zero = b.CreateICmpEQ(y, i(y, 0));
-    raise(zero, fault);
+    raise(zero, fault, Fault::zero_division);
     if (!sign) {
         Value* safe = b.CreateSelect(zero, i(y, 1), y);
         return op == ScalarOp::floor_div || op == ScalarOp::div ? b.CreateUDiv(x, safe) : b.CreateURem(x, safe);
@@ -28,6 +30,10 @@ Value* VectorEmitter::int_division(ScalarOp op, DType t, Value* x, Value* y, Val
     if (op == ScalarOp::fmod) return rest; // of -1: x - x*1 = 0
     Value* differ = b.CreateAnd(b.CreateICmpNE(rest, i(x, 0)), b.CreateICmpSLT(b.CreateXor(rest, safe), i(x, 0)));
     if (op == ScalarOp::remainder) return b.CreateSelect(differ, b.CreateAdd(rest, safe), rest);
+    // The smallest integer divided by -1 wraps; NumPy tells of it.
+    const auto bits = static_cast<unsigned>(size_of(t) * 8);
+    Value* smallest = llvm::ConstantInt::get(x->getType(), llvm::APInt::getSignedMinValue(bits));
+    raise(b.CreateAnd(minus, b.CreateICmpEQ(x, smallest)), fault, Fault::integer_overflow);
     quotient = b.CreateSelect(differ, b.CreateSub(quotient, i(x, 1)), quotient);
     return b.CreateSelect(minus, b.CreateNeg(x), quotient);
 }
@@ -43,7 +49,7 @@ Value* VectorEmitter::shift(ScalarOp op, DType t, Value* x, Value* y) {
 Value* VectorEmitter::int_power(DType t, Value* x, Value* y, Value* fault) {
     if (is_signed_int(t)) {
         Value* negative = b.CreateICmpSLT(y, i(y, 0));
-        raise(negative, fault);
+        raise(negative, fault, Fault::zero_division);
         y = b.CreateSelect(negative, i(y, 0), y);
     }
     llvm::BasicBlock* before = b.GetInsertBlock();

@@ -1,6 +1,7 @@
 // One walk for all passes.
 #include "compiler/graph/rewrite.h"
 #include "compiler/support/check.h"
+#include <unordered_set>
 
 namespace dyno::graph {
 
@@ -8,11 +9,18 @@ Graph rewrite(const Graph& graph, const Replace& replace) {
     Builder builder;
     std::vector<NodeId> now(graph.nodes.size());
     for (const Extern& call : graph.externs) builder.add_extern(call.name, {}, call.makes_view);
+    // Two objects stay two, even where a pass finds that their values are one.
+    const std::vector<bool> is_object = object_nodes(graph);
+    std::unordered_set<uint32_t> taken;
     for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
         Node node = graph.nodes[i];
         int32_t twin = std::exchange(node.twin, -1);
         for (NodeId& operand : node.operands) operand = now[operand.index];
         now[i] = replace(builder, node, {i});
+        if (is_object[i] && now[i].valid() && !taken.insert(now[i].index).second) {
+            now[i] = builder.duplicate(now[i]);
+            taken.insert(now[i].index);
+        }
         if (twin >= 0 && now[i].valid()) builder.set_twin(now[i], static_cast<uint32_t>(twin));
     }
     Graph out = std::move(builder).take();

@@ -16,8 +16,8 @@ namespace dyno::python {
 namespace {
 
 constexpr int impl_bytes = 256, storage_bytes = 160, meta_bytes = 256, counter_bytes = 48; // how far we look in each object
-// The flags of a storage follow its size; a byte search further on would meet the next object of the heap, where chance can agree.
-constexpr int flags_behind = 8 + 16;
+// The flags of a storage fill the word behind its size; further on are pointers, a byte of which can agree in all samples of one heap.
+constexpr int flags_behind = 8 + 8;
 
 /// The kernel reads our memory for us: write() answers EFAULT where a load would kill the process.
 class Pipe {

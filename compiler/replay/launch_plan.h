@@ -85,6 +85,7 @@ class LaunchPlan {
     bool releases = false;                  // some stretch runs without the GIL
     uint32_t most_arguments = 0;            // of any extern
     std::unique_ptr<RunState> spare;        // of the last run, used again
+    std::vector<GuardFailure> failures;     // why it was not used, for reports
 };
 
 } // namespace dyno::replay

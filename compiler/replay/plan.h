@@ -2,6 +2,7 @@
 #pragma once
 #include "compiler/capture/segment.h"
 #include "compiler/frame/frame_state.h"
+#include "compiler/frame/user_stack.h"
 #include "compiler/pipeline.h"
 #include <memory>
 #include <string>
@@ -56,8 +57,18 @@ struct GuardFailure {
     SourceSpan from;
     uint32_t source;   // which source moved
     capture::Guard::Kind kind;
+    std::vector<frame::UserPlace> stack; // where the call came from, innermost first
+    uint64_t order = 0;                  // counts on over all plans
 };
-GuardFailure describe_failure(const LaunchPlan& plan, uint32_t guard, const Inputs& inputs);
+/// The plan remembers it: reports tell the last ones.
+GuardFailure describe_failure(LaunchPlan& plan, uint32_t guard, const Inputs& inputs);
+/// The failures described so far that differ, oldest first; at most eight.
+const std::vector<GuardFailure>& failures_of(const LaunchPlan& plan);
+/// Memory that the plan keeps: its code and what its runs use again.
+struct PlanBytes {
+    size_t code = 0, buffers = 0;
+};
+PlanBytes bytes_of(const LaunchPlan& plan);
 /// A guard in words: "a is a float32 tensor [8, 3] on cpu"; empty for trivial ones.
 std::string guard_text(const capture::Segment& segment, const capture::Guard& guard);
 /// A source in words: "a", "self.weight", "CONFIG['scale']".

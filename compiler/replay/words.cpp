@@ -2,6 +2,7 @@
 #include "compiler/python/array.h"
 #include "compiler/python/tensor.h"
 #include "compiler/replay/launch_plan.h"
+#include <algorithm>
 
 namespace dyno::replay {
 
@@ -177,6 +178,8 @@ std::string guard_text(const Segment& segment, const Guard& guard) {
     switch (guard.kind) {
     case Guard::is: {
         const std::string what = name(), object = anchor_name(segment, guard.expected);
+        const Source& source = segment.sources.at(guard.source);
+        if (source.kind == Source::code_of) return "the code of " + source_text(segment, source.base) + " is unchanged";
         return last_part(what) == last_part(object) ? what + " is unchanged" : what + " is " + object;
     }
     case Guard::type: case Guard::numpy_scalar: case Guard::number_type: return "type(" + name() + ") is " + anchor_name(segment, guard.expected);
@@ -193,7 +196,7 @@ std::string guard_text(const Segment& segment, const Guard& guard) {
     case Guard::no_attribute: return name() + " has no own attribute " + constant(guard.expected);
     case Guard::type_attribute: {
         const std::string attribute = anchor_name(segment, guard.source) + "." + utf8(segment.constants.at(guard.name).get());
-        return guard.expected == Guard::none_ ? attribute + " is not defined" : attribute + " is " + anchor_name(segment, guard.expected);
+        return attribute + (guard.expected == Guard::none_ ? " is not defined" : " is unchanged");
     }
     case Guard::same: return name() + " is " + source_text(segment, guard.other);
     case Guard::distinct: return name() + " is not " + source_text(segment, guard.other);
@@ -287,9 +290,7 @@ void describe_value(GuardFailure& failure, const Segment& segment, const Guard& 
     }
 }
 
-} // namespace
-
-GuardFailure describe_failure(const LaunchPlan& plan, uint32_t index, const Inputs& inputs) {
+GuardFailure in_words(const LaunchPlan& plan, uint32_t index, const Inputs& inputs) {
     const Segment& segment = plan.segment;
     GuardFailure failure{"", "", "", {}, nowhere, Guard::is};
     if (index == retired || (index < segment.guards.size() && segment.stale->load())) {
@@ -328,5 +329,23 @@ GuardFailure describe_failure(const LaunchPlan& plan, uint32_t index, const Inpu
     if (value) describe_value(failure, segment, guard, value);
     return failure;
 }
+
+constexpr size_t most_failures = 8;
+
+} // namespace
+
+GuardFailure describe_failure(LaunchPlan& plan, uint32_t index, const Inputs& inputs) {
+    static uint64_t described = 0;
+    GuardFailure failure = in_words(plan, index, inputs);
+    failure.order = ++described;
+    auto same = [&](const GuardFailure& f) { return f.guard == failure.guard && f.now == failure.now; };
+    if (std::any_of(plan.failures.begin(), plan.failures.end(), same)) return failure;
+    failure.stack = frame::user_stack(PyThreadState_Get());
+    if (plan.failures.size() == most_failures) plan.failures.erase(plan.failures.begin());
+    plan.failures.push_back(failure);
+    return failure;
+}
+
+const std::vector<GuardFailure>& failures_of(const LaunchPlan& plan) { return plan.failures; }
 
 } // namespace dyno::replay

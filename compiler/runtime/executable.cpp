@@ -57,14 +57,18 @@ struct Run {
     std::atomic<uint32_t> flags{0};
 };
 
+/// Of the word that a phase returns.
+uint32_t flags_of_fault(uint64_t fault) {
+    return (fault & codegen::Fault::zero_division ? uint32_t{integer_zero_division} : 0u) | (fault & codegen::Fault::integer_overflow ? uint32_t{overflow} : 0u);
+}
+
 uint32_t run_range(const Run& run, int64_t begin, int64_t end) {
     void* local = nullptr;
     if (run.code.local_bytes > 0 && !(local = local_scratch.at_least(run.code.local_bytes))) return out_of_memory;
-    if (!run.code.reports_flags)
-        return run.phase.run(run.buffers, run.scalars, run.shared, local, begin, end) ? uint32_t{integer_zero_division} : 0u;
+    if (!run.code.reports_flags) return flags_of_fault(run.phase.run(run.buffers, run.scalars, run.shared, local, begin, end));
     const unsigned before = _mm_getcsr();
     _mm_setcsr(before & ~raised_flags);
-    uint32_t flags = run.phase.run(run.buffers, run.scalars, run.shared, local, begin, end) ? uint32_t{integer_zero_division} : 0u;
+    uint32_t flags = flags_of_fault(run.phase.run(run.buffers, run.scalars, run.shared, local, begin, end));
     flags |= _mm_getcsr() & reported_flags;
     _mm_setcsr(before);
     return flags;
@@ -136,6 +140,13 @@ bool Executable::replace(const codegen::CompiledCode& code) {
 }
 
 int Executable::level() const { return current_.load(std::memory_order_acquire)->level; }
+
+size_t Executable::code_bytes() {
+    const std::lock_guard lock(mutex_);
+    size_t bytes = 0;
+    for (const auto& code : loaded_) bytes += code->memory.size;
+    return bytes;
+}
 
 double Executable::estimated_nanoseconds() const {
     double total = 0;

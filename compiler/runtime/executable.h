@@ -17,7 +17,7 @@ struct LoadedCode;
 enum LaunchFlags : uint32_t {
     invalid = 0x01,
     divide_by_zero = 0x04,
-    overflow = 0x08,
+    overflow = 0x08,               // of floats; also the smallest integer divided by -1, which wraps
     underflow = 0x10,
     integer_zero_division = 0x100, // an integer division by zero, or a negative integer power: results are not to be used
     out_of_memory = 0x200,         // scratch could not be had: nothing was computed
@@ -40,6 +40,8 @@ class Executable {
     bool replace(const codegen::CompiledCode& code);
 
     int level() const;
+    /// Memory that the code takes, of all levels that are loaded.
+    size_t code_bytes();
     /// Estimated single-thread time of one launch.
     double estimated_nanoseconds() const;
 
