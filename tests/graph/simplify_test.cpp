@@ -146,3 +146,17 @@ TEST(GraphSimplify, KnowsExactCasts) {
     EXPECT_FALSE(is_exact_cast(DType::u8, DType::b8));
     EXPECT_FALSE(is_exact_cast(DType::i16, DType::f16));
 }
+
+TEST(Simplify, KeepsTwoObjectsOfOneValueApart) {
+    Builder b;
+    NodeId x = b.input(Type{DType::i64, {4}}, {1});
+    NodeId first = b.cast(x, DType::f32);
+    NodeId second = b.duplicate(first); // the same call made again, whose result is another object
+    NodeId one = *b.build(Op::neg, {first}), two = *b.build(Op::neg, {second});
+    ASSERT_FALSE(one == two);
+    b.add_output(one, {1});
+    b.add_output(two, {1});
+    Graph simple = simplify(std::move(b).take());
+    EXPECT_FALSE(simple.outputs[0].node == simple.outputs[1].node);
+    EXPECT_TRUE(verify(simple).empty());
+}

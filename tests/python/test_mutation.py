@@ -393,3 +393,17 @@ def test_delete_local(t):
 
     for n in (0, 0, 0, 1, 1, 0):
         t.call(f, torch.ones(2), n)
+
+
+@program
+def test_equal_values_are_two_objects(t):
+    # The second value is made of a second cast: what two passes find equal must stay two.
+    @t.compile
+    def f(z):
+        a = z.float() + z
+        b = z.float() + z
+        return a, b
+
+    for _ in range(3):
+        a, b = t.call(f, torch.arange(4))
+        t.note(a is b, a.data_ptr() == b.data_ptr())
