@@ -2,6 +2,7 @@
 // counters.
 #include "compiler/cache/cache.h"
 #include "compiler/cache/code_extra.h"
+#include "compiler/cache/events.h"
 #include "compiler/support/check.h"
 #include <algorithm>
 #include <map>
@@ -42,6 +43,24 @@ CodeRecord& record_made(PyCodeObject* code) {
     return *made.release(); // the code object owns it
 }
 
+/// A new entry, as an event: what was compiled, and why again.
+void tell_of_install(const Entry& entry, const std::vector<std::shared_ptr<Entry>>& older) {
+    if (!entry.plan) return;
+    const capture::Segment& segment = replay::segment_of(*entry.plan);
+    const size_t kernels = replay::product_of(*entry.plan).schedule.nests.size();
+    std::string text = older.empty() ? "compiled" : "compiled again";
+    text += ": " + std::to_string(kernels) + (kernels == 1 ? " kernel" : " kernels");
+    if (segment.exit.kind == capture::Exit::breaks) text += ", up to a break";
+    const replay::GuardFailure* why = nullptr;
+    for (const auto& other : older)
+        if (other->plan)
+            for (const replay::GuardFailure& failure : replay::failures_of(*other->plan))
+                if (!why || failure.order > why->order) why = &failure;
+    if (why) text += "; " + why->guard + ": was " + why->was + ", now " + why->now;
+    const int line = segment.exit.kind == capture::Exit::breaks && segment.exit.at.code && segment.exit.at.code <= segment.codes.size() && segment.codes[segment.exit.at.code - 1] == entry.key.code ? segment.exit.at.line : 0;
+    note_event(older.empty() ? "capture" : "recompile", entry.key.code, line, text);
+}
+
 /// Something became of it since it was made or reset.
 bool was_met(const Slot& slot) { return !slot.entries.empty() || slot.compiling || slot.recordings || slot.nothing || slot.hopeless; }
 
@@ -69,6 +88,7 @@ void move_first(Slot& slot, const Entry& entry) {
 
 void install(const std::shared_ptr<Entry>& entry) {
     auto& entries = slot_of(entry->key).entries;
+    tell_of_install(*entry, entries);
     entries.insert(entries.begin(), entry);
     if (entries.size() <= most_entries) return;
     const auto oldest = std::move(entries.back()); // dies after the list is in order again
@@ -164,6 +184,7 @@ bool note_hit(Entry& entry, float nanoseconds) {
     entry.dropped = true;
     entry.drop_reason = "compiled code took " + std::to_string(static_cast<int>(compiled / 1000)) + " us against " +
                         std::to_string(static_cast<int>(entry.eager_ns / 1000)) + " us interpreted";
+    note_event("dropped", entry.key.code, 0, "runs interpreted again: " + entry.drop_reason);
     counters().dropped.fetch_add(1, std::memory_order_relaxed);
     return true;
 }

@@ -494,6 +494,9 @@ SourceSpan Recording::span_of(const Activation& a) {
     auto [it, fresh] = code_ids_.try_emplace(code, static_cast<uint32_t>(segment_.codes.size() + 1));
     if (fresh) {
         segment_.codes.push_back(a.code);
+        const char *file = PyUnicode_AsUTF8(a.code->co_filename), *name = PyUnicode_AsUTF8(a.code->co_qualname);
+        if (!file || !name) PyErr_Clear(); // code_names: lone surrogates
+        segment_.code_names.push_back({file ? file : "?", name ? name : "?"});
         codes_.push_back(a.code);
         if (a.code != segment_.key.code) anchor(code); // the key's own code owns the entry and must not be held
     }

@@ -192,6 +192,11 @@ struct LineNote {
     std::string reason, hint;
 };
 
+/// A code object in words.
+struct CodeName {
+    std::string file, name;
+};
+
 struct Segment {
     SegmentKey key;
     graph::Graph graph;
@@ -210,7 +215,8 @@ struct Segment {
     std::vector<Effect> effects;
     Exit exit;
     std::vector<LineNote> lines;
-    std::vector<PyCodeObject*> codes;      // SourceSpan::code - 1 -> code object (kept alive by anchors)
+    std::vector<PyCodeObject*> codes;      // SourceSpan::code - 1 -> code object; to be compared only: it may have died since
+    std::vector<CodeName> code_names;      // parallel: what it was called, for people
     bool numpy_flags = false;              // some nest computes for NumPy: errstate decides about raised flags
     bool numpy_externs = false;            // some extern is NumPy's: its floating-point warnings must not appear in compute
     std::vector<bool> numpy_scalar;        // by node index: the value is a NumPy scalar object, not a 0-d array

@@ -101,4 +101,12 @@ void* RunState::buffer(uint32_t index) {
     throw ComputeFailed();
 }
 
+PlanBytes bytes_of(const LaunchPlan& plan) {
+    PlanBytes bytes;
+    for (const auto& executable : plan.product.executables)
+        if (executable) bytes.code += executable->code_bytes();
+    if (plan.spare && plan.spare->arena) bytes.buffers += static_cast<size_t>(plan.spare->arena_size);
+    return bytes;
+}
+
 } // namespace dyno::replay
