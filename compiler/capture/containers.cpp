@@ -198,7 +198,7 @@ Recording::Before Recording::store_subscript(Activation& a, const Instruction& i
     if (!v) return stop(a, "a value of unknown origin is stored", "");
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
-    if (shadows_[id].kind == Shadow::tensor) return stop(a, "an in-place store into a tensor or array", "");
+    if (shadows_[id].kind == Shadow::tensor) return store_tensor_item(a, id, object, key_id, key, v, value);
     if (PyDict_CheckExact(object)) {
         PyObject* k = key_of(key_id, key);
         if (!k) return stop(a, "a dict key that is not known before run time", "");

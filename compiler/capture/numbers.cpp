@@ -3,6 +3,7 @@
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include <cstring>
+#include <utility>
 
 namespace dyno::capture {
 using bytecode::Op;
@@ -150,53 +151,94 @@ void Recording::guard_range(ShadowId given, PyObject* value, DType dtype) {
     }
 }
 
-/// x += y on a tensor or array that nothing else in the segment shares memory with: its value is replaced.
+bool Recording::in_range(PyObject* value, DType dtype) {
+    Owned<> low, high;
+    if (!range_of(dtype, low, high)) return true;
+    const bool inside = PyObject_RichCompareBool(value, low.get(), Py_GE) == 1 && PyObject_RichCompareBool(value, high.get(), Py_LE) == 1;
+    PyErr_Clear();
+    return inside;
+}
+
+/// x += y on a tensor or array: its value is replaced.
 Recording::Before Recording::in_place_operator(Activation& a, Call c) {
     const ShadowId target = c.args[0];
-    Shadow& s = shadows_[target];
-    if (s.viewed) return stop(a, "a view is changed in place", "");
-    for (size_t k = 1; k < c.args.size(); k++) {
-        const Shadow::Kind kind = shadows_[c.args[k]].kind;
+    PyObject* object = c.values[0];
+    return in_place_call(a, std::move(c), target, object);
+}
+/// The call's result goes into the target, which is what the call returns.
+Recording::Before Recording::in_place_call(Activation& a, Call c, ShadowId target, PyObject* object) {
+    for (ShadowId id : c.args) {
+        const Shadow::Kind kind = shadows_[canonical(id)].kind;
         if (kind != Shadow::tensor && kind != Shadow::number && kind != Shadow::constant) return stop(a, "an in-place operation on unusual operands", "");
     }
-    if (needs_autograd(c.args)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
-    if (s.source != Guard::none_ && !whole_and_dense(c.values[0])) return stop(a, "a tensor with gaps or overlaps is changed in place", "");
-    if (s.requires_grad) return stop(a, "a tensor that requires grad is changed in place", "");
+    if (needs_autograd(c.args) || needs_autograd({target})) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
+    if (std::string why = unwritable(target); !why.empty()) return stop(a, why, "");
     if (!c.row || !c.row->lower) return stop(a, "an in-place operator that is not lowered", "");
-    // Operands that share the target's memory without being it would see the change half done.
-    in_place_target_ = target;
+    const SourceSpan from = span_of(a);
     pending_call_ = std::move(c);
     BoundArgs bound;
     if (!bind(pending_call_.row->parameters, pending_call_.args, pending_call_.values.data(), pending_call_.nargs, pending_call_.kwnames, bound)) return stop(a, "an in-place operator on unusual operands", "");
-    auto node = pending_call_.row->lower(*this, bound, pending_call_.row->op, span_of(a));
-    if (!node) return stop(a, node.reason(), "");
-    const graph::Type& was = builder_.type(s.node);
-    if (builder_.type(*node).dims != was.dims) return stop(a, "an in-place operator that would change the shape", "");
-    const DType made = builder_.type(*node).dtype;
-    if (made != was.dtype) {
-        const bool same_kind = (is_float(made) && is_float(was.dtype)) || (is_int(made) && is_int(was.dtype) && is_signed_int(made) == is_signed_int(was.dtype));
-        if (!same_kind || was.domain == graph::Domain::numpy) return stop(a, "an in-place operator that changes the element type", "");
+    auto node = pending_call_.row->lower(*this, bound, pending_call_.row->op, from);
+    if (!node) return stop(a, native_reason_.empty() ? node.reason() : std::exchange(native_reason_, {}), "");
+    const graph::Type was = builder_.type(shadows_[target].node), made = builder_.type(*node);
+    if (made.dims != was.dims || made.domain != was.domain || made.device != was.device) return stop(a, "an in-place operator that would change the shape", "");
+    if (made.dtype != was.dtype) {
+        const bool same_kind = (is_float(made.dtype) && is_float(was.dtype)) || (is_int(made.dtype) && is_int(was.dtype) && is_signed_int(made.dtype) == is_signed_int(was.dtype));
+        const graph::OpKind kind = graph_kind(*node);
+        if (!same_kind || (kind != graph::OpKind::unary && kind != graph::OpKind::binary && kind != graph::OpKind::ternary)) return stop(a, "an in-place operator that changes the element type", "");
     }
-    graph::NodeId value = builder_.cast(*node, was.dtype, span_of(a));
-    if (claimed_.contains(value.index)) value = builder_.duplicate(value);
-    claimed_.insert(value.index);
-    node_strides_.resize(builder_.size());
-    node_strides_[value.index] = node_strides_[shadows_[target].node.index];
-    segment_.numpy_scalar.resize(builder_.size());
-    if (was.domain == graph::Domain::numpy) segment_.numpy_flags = true;
-    pending_node_ = value;
-    pending_ = PendingKind::in_place;
-    return Before::perform;
+    const graph::NodeId value = builder_.cast(*node, was.dtype, from);
+    auto root = value_of_root(target, value, from);
+    if (!root) return stop(a, root.reason(), "");
+    return pend_write(a, target, *root, value, object);
+}
+/// x.zero_(), x.fill_(y), x.copy_(y), and the fill of arrays.
+Recording::Before Recording::fill_method(Activation& a, const Call& c, bool returns_self) {
+    const ShadowId target = c.args[0];
+    if (needs_autograd(c.args)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
+    if (std::string why = unwritable(target); !why.empty()) return stop(a, why, "");
+    const SourceSpan from = span_of(a);
+    const graph::Type type = builder_.type(shadows_[target].node);
+    graph::NodeId value;
+    if (c.args.size() == 1) {
+        value = builder_.cast(builder_.constant_integer(0, DType::i64, type.domain, from), type.dtype, from);
+    } else {
+        if (is_tensor(c.args[1]) && root_of(c.args[1]) == root_of(target)) return stop(a, "a store into memory that is read at the same time", "");
+        auto stored = stored_value(c.args[1], c.values[1], type, from);
+        if (!stored) return stop(a, stored.reason(), "");
+        value = *stored;
+        auto common = graph::broadcast_dims(builder_.type(value).dims, type.dims);
+        if (!common || *common != type.dims) return stop(a, "a store of another shape", "");
+    }
+    value = builder_.expand(value, type.dims, from);
+    auto root = value_of_root(target, value, from);
+    if (!root) return stop(a, root.reason(), "");
+    return pend_write(a, target, *root, value, returns_self ? c.values[0] : nullptr);
 }
 /// x.add_(y): the method without the underscore, its value put in x's place.
 bool Recording::in_place_method(Activation& a, Call& c, Before& answer) {
-    if (Py_TYPE(c.callable) != &PyMethodDescr_Type || c.args.empty() || !names().tensor_base) return false;
+    if (Py_TYPE(c.callable) != &PyMethodDescr_Type || c.args.empty()) return false;
     auto* d = reinterpret_cast<PyMethodDescrObject*>(c.callable);
-    if (d->d_common.d_type != names().tensor_base) return false;
+    if (names().ndarray && d->d_common.d_type == names().ndarray && !c.kwnames && c.nargs == 2 && std::strcmp(d->d_method->ml_name, "fill") == 0) {
+        if (!know(c.args[0], c.values[0]) || !know(c.args[1], c.values[1])) return answer = stop_refused(a), true;
+        for (ShadowId& id : c.args) id = canonical(id);
+        if (shadows_[c.args[0]].kind != Shadow::tensor || Py_TYPE(c.values[0]) != names().ndarray) return false;
+        answer = fill_method(a, c, false);
+        return true;
+    }
+    if (!names().tensor_base || d->d_common.d_type != names().tensor_base) return false;
     const std::string name = d->d_method->ml_name;
     if (name.size() < 2 || name.back() != '_' || name[name.size() - 2] == '_') return false;
     PyObject* plain = _PyType_Lookup(names().tensor, interned(name.substr(0, name.size() - 1).c_str()));
     const CallRow* row = plain ? row_of(plain) : nullptr;
+    if (!c.kwnames && ((name == "zero_" && c.nargs == 1) || ((name == "fill_" || name == "copy_") && c.nargs == 2))) {
+        for (size_t k = 0; k < c.args.size(); k++)
+            if (!know(c.args[k], c.values[k])) return answer = stop_refused(a), true;
+        for (ShadowId& id : c.args) id = canonical(id);
+        if (shadows_[c.args[0]].kind != Shadow::tensor || (name == "copy_" && shadows_[c.args[1]].kind != Shadow::tensor)) return false;
+        answer = fill_method(a, c, true);
+        return true;
+    }
     const graph::OpKind kind = row ? graph::info(row->op).kind : graph::OpKind::extern_;
     if (!row || (kind != graph::OpKind::unary && kind != graph::OpKind::binary && kind != graph::OpKind::ternary)) return false;
     for (size_t k = 0; k < c.args.size(); k++)
@@ -207,19 +249,6 @@ bool Recording::in_place_method(Activation& a, Call& c, Before& answer) {
     c.name = "torch.Tensor." + name;
     answer = in_place_operator(a, std::move(c));
     return true;
-}
-
-ShadowId Recording::finish_in_place(Activation& a, PyObject* result) {
-    Shadow& s = shadows_[in_place_target_];
-    if (result != pending_call_.values[0]) {
-        end_before(a, "an in-place operator made a new object", "");
-        return 0;
-    }
-    s.node = pending_node_;
-    s.writes++;
-    if (s.source != Guard::none_) s.written = true;
-    tensor_nodes_++;
-    return in_place_target_;
 }
 
 Recording::Before Recording::compare(Activation& a, const Instruction& i, Redirect& redirect) {

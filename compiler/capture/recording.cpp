@@ -401,7 +401,7 @@ ValueRef Recording::ref_of(ShadowId given) {
     case Shadow::nothing: return {};
     case Shadow::raw: case Shadow::object: case Shadow::number: case Shadow::outcome: return s.ref;
     case Shadow::constant: return s.ref;
-    case Shadow::tensor: return s.source != Guard::none_ ? s.ref : ValueRef{ValueRef::node, s.node.index};
+    case Shadow::tensor: return s.source != Guard::none_ ? s.ref : ValueRef{ValueRef::node, s.as_object.valid() ? s.as_object.index : s.node.index};
     case Shadow::super_: refuse("super() kept in a variable"); return {};
     case Shadow::fresh: {
         const uint32_t index = s.fresh_index;
@@ -661,14 +661,6 @@ void Recording::add_outputs() {
         visit(f.instance);
     }
     for (const Effect& e : segment_.effects) visit(e.value);
-    for (const Shadow& s : shadows_) { // made here, changed in place since, and seen outside: its version tells how often
-        if (s.kind != Shadow::tensor || !s.writes || s.source != Guard::none_ || !wanted[s.node.index] || !python::is_tensor_class(s.type)) continue;
-        Effect e{};
-        e.kind = Effect::bump;
-        e.target = {ValueRef::node, s.node.index};
-        e.count = s.writes;
-        segment_.effects.push_back(std::move(e));
-    }
     // NumPy tells of a division by zero even where nobody uses the quotient.
     std::vector<bool> used(builder_.size());
     for (const graph::Node& n : builder_.graph().nodes)
@@ -704,6 +696,14 @@ std::optional<Segment> Recording::take() {
     if (!finished_ || discarded_) return std::nullopt;
     if (tensor_nodes_ == 0) {
         why_not_ = "no tensor or array work before " + (segment_.exit.reason.empty() ? std::string("the end") : "the break: " + segment_.exit.reason);
+    for (const Shadow& s : shadows_) { // made here, changed in place since, and seen outside: its version tells how often
+        if (s.kind != Shadow::tensor || !s.writes || s.source != Guard::none_ || !wanted[s.node.index] || !python::is_tensor_class(s.type)) continue;
+        Effect e{};
+        e.kind = Effect::bump;
+        e.target = {ValueRef::node, s.node.index};
+        e.count = s.writes;
+        segment_.effects.push_back(std::move(e));
+    }
         return std::nullopt;
     }
     segment_.lines = lines_;

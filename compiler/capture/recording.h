@@ -223,7 +223,7 @@ class Recording final : public frame::Recorder {
     bool in_place_method(Activation& a, Call& c, Before& answer);
     PyObject* self_of(PyObject* bound);
     ShadowId finish_in_place(Activation& a, PyObject* result);
-    bool whole_and_dense(PyObject* object) const;
+    bool is_idle(const Call& c);
     bool states_a_fact(const Call& c) const;
     bool shares_storage(PyObject* result) const;
     bool selects_by_mask(ShadowId given, PyObject* key);
@@ -246,7 +246,30 @@ class Recording final : public frame::Recorder {
     bool met_data_ = false;
     int stopped_at_ = -1;
     std::vector<PyCodeObject*> codes_;
+    // aliases.cpp: which tensors share memory, and stores into it
+    struct View {
+        ShadowId base = 0;
+        std::vector<graph::Node> path; // movement from the base's value to the view's
+        uint32_t twin = 0;             // the call that makes the view's object
+        ValueRef base_ref;             // the base among that call's arguments
+    };
+    std::map<ShadowId, View> views_; // a base comes before its views
+    graph::NodeId pending_root_;
+    PyObject* pending_result_ = nullptr;
+    ShadowId root_of(ShadowId given) const;
+    bool follow_view(ShadowId id, ShadowId base, uint32_t twin);
+    std::string unwritable(ShadowId given) const;
+    Result<graph::NodeId> value_of_root(ShadowId target, graph::NodeId value, SourceSpan from);
+    void derive_again(ShadowId id, graph::NodeId known);
+    void write_memory(ShadowId target, graph::NodeId root_value, graph::NodeId value);
+    Result<graph::NodeId> stored_value(ShadowId given, PyObject* value, const graph::Type& type, SourceSpan from);
+    Before store_tensor_item(Activation& a, ShadowId id, PyObject* object, ShadowId key_id, PyObject* key, ShadowId v, PyObject* value);
+    Before pend_write(Activation& a, ShadowId target, graph::NodeId root_value, graph::NodeId value, PyObject* result);
+    static bool in_range(PyObject* value, DType dtype);
     std::vector<LineNote> lines_;
+    Before in_place_call(Activation& a, Call c, ShadowId target, PyObject* object);
+    Before fill_method(Activation& a, const Call& c, bool returns_self);
+    std::optional<Before> out_argument(Activation& a, const Call& c);
     std::vector<std::vector<bool>> seen_;   // by span's code - 1, then by unit: recorded
     PyCodeObject* seen_code_ = nullptr;     // whose row is seen_[seen_row_]
     size_t seen_row_ = 0;

@@ -28,11 +28,12 @@ struct Shadow {
     PyTypeObject* type = nullptr;
     bool identity = false;      // object: its identity is guarded, it is the same in every replay
     bool written = false;       // container or tensor that the segment has written
-    bool viewed = false;        // tensor: another shadow shares its memory
+    bool viewed = false;        // tensor: something else shares its memory in a way that is not followed
     bool requires_grad = false; // tensor
     uint32_t writes = 0;        // tensor input: how often it was changed in place
     graph::NodeId node;         // tensor: its present value
     uint32_t source = Guard::none_; // raw, object, number, tensor input: where it was read
+    graph::NodeId as_object;    // tensor: the node that becomes its object, if that is another one
     std::vector<ShadowId> parts;    // list, tuple; dict: key, value, ...; method: function, self; outcome: items
     uint32_t fresh_index = 0;   // fresh: index into Segment::fresh
     PyObject* real = nullptr;   // object and constants with identity: the object, borrowed; kept alive by the recording's `kept`

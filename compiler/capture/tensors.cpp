@@ -67,6 +67,7 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
     std::string name;
     Purity purity = c.row ? Purity::pure : purity_of(c.callable, name);
     if (c.name.empty()) c.name = c.row ? c.row->path : name;
+    if ((purity == Purity::random || purity == Purity::effect) && is_idle(c)) purity = Purity::pure;
     if (purity == Purity::unknown) return stop(a, "a call of " + (name.empty() ? std::string("unknown native code") : name + ", which is not known to be free of effects"), "");
     if (purity == Purity::random) return stop(a, c.name + " draws random numbers", "");
     if (purity == Purity::in_place) return stop(a, c.name + " writes in place", "");
@@ -74,13 +75,62 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
     for (Py_ssize_t k = 0; c.kwnames && k < PyTuple_GET_SIZE(c.kwnames); k++) {
         const size_t index = c.nargs + static_cast<size_t>(k);
         PyObject* key = PyTuple_GET_ITEM(c.kwnames, k);
-        if (PyUnicode_CompareWithASCIIString(key, "out") == 0 && c.values[index] != Py_None) return stop(a, c.name + " writes in place (out=)", "");
+        if (PyUnicode_CompareWithASCIIString(key, "out") == 0 && c.values[index] != Py_None) {
+            auto answer = out_argument(a, c);
+            return answer ? *answer : stop(a, c.name + " writes in place (out=)", "");
+        }
         if (PyUnicode_CompareWithASCIIString(key, "inplace") == 0 && c.values[index] != Py_False) return stop(a, c.name + " writes in place", "");
     }
     (void)any_tensor;
     pending_call_ = std::move(c);
     pending_ = PendingKind::call;
     return Before::perform;
+}
+
+/// dropout() or batch_norm() that is told not to train: it draws nothing and writes nothing.
+bool Recording::is_idle(const Call& c) {
+    static const struct {
+        const char* name;
+        size_t position; // of the flag
+    } flags[] = {{"dropout", 2}, {"feature_dropout", 2}, {"alpha_dropout", 2}, {"batch_norm", 5}, {"dropout1d", 2}, {"dropout2d", 2}, {"dropout3d", 2}};
+    const std::string last = c.name.substr(c.name.rfind('.') + 1);
+    for (const auto& flag : flags) {
+        if (last != flag.name) continue;
+        size_t at_index = flag.position;
+        for (Py_ssize_t k = 0; c.kwnames && k < PyTuple_GET_SIZE(c.kwnames); k++)
+            for (const char* word : {"training", "train"})
+                if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c.kwnames, k), word) == 0) at_index = c.nargs + static_cast<size_t>(k);
+        return at_index < c.args.size() && (at_index >= c.nargs || at_index == flag.position) && c.values[at_index] == Py_False && at(c.args[at_index]).kind == Shadow::constant;
+    }
+    return false;
+}
+
+/// f(x, y, out=z) of a call that has a lowering: its result goes into z.
+std::optional<Recording::Before> Recording::out_argument(Activation& a, const Call& given) {
+    Call c = given;
+    ShadowId target = 0;
+    PyObject* object = nullptr;
+    auto kept = Owned<>::steal(PyTuple_New(PyTuple_GET_SIZE(c.kwnames) - 1));
+    for (Py_ssize_t k = 0, to = 0; k < PyTuple_GET_SIZE(c.kwnames); k++) {
+        PyObject* key = PyTuple_GET_ITEM(c.kwnames, k);
+        const size_t index = c.nargs + static_cast<size_t>(k);
+        if (PyUnicode_CompareWithASCIIString(key, "out") != 0) {
+            PyTuple_SET_ITEM(kept.get(), to++, Py_NewRef(key));
+            continue;
+        }
+        target = canonical(c.args[index]);
+        object = c.values[index];
+        c.args.erase(c.args.begin() + static_cast<std::ptrdiff_t>(index));
+        c.values.erase(c.values.begin() + static_cast<std::ptrdiff_t>(index));
+        if (to < PyTuple_GET_SIZE(kept.get())) { // the names behind it
+            for (Py_ssize_t j = k + 1; j < PyTuple_GET_SIZE(c.kwnames); j++) PyTuple_SET_ITEM(kept.get(), to++, Py_NewRef(PyTuple_GET_ITEM(c.kwnames, j)));
+        }
+        break;
+    }
+    if (!c.row || !c.row->lower || !is_tensor(target) || python::numpy_scalar_dtype(object) != DType::none) return std::nullopt;
+    c.kwnames = PyTuple_GET_SIZE(kept.get()) ? kept.get() : nullptr;
+    call_names_ = std::move(kept);
+    return in_place_call(a, std::move(c), target, object);
 }
 
 /// Methods whose answer the guards of the tensor fix: size, stride, dim.
@@ -129,7 +179,7 @@ bool Recording::know_deep(ShadowId given, PyObject* value, int depth) {
     return true;
 }
 bool Recording::holds_written(ShadowId given) const {
-    const Shadow& s = shadows_[canonical(given)];
+    const Shadow& s = shadows_[root_of(given)];
     if (s.kind == Shadow::tensor && s.written && s.source != Guard::none_) return true;
     for (ShadowId p : s.parts)
         if (p && holds_written(p)) return true;
@@ -186,19 +236,6 @@ bool overlaps(const Memory& a, const Memory& b) {
 bool is_data(PyObject* v) { return python::is_tensor_class(Py_TYPE(v)) || Py_TYPE(v) == names().ndarray; }
 } // namespace
 
-/// Every element of the memory it spans is its own: an in-place result may be copied over it.
-bool Recording::whole_and_dense(PyObject* object) const {
-    python::TensorView t;
-    python::ArrayView n;
-    if (python::read_tensor(object, t)) {
-        int64_t reach = 1;
-        for (int k = 0; k < t.ndim; k++) reach += (t.sizes[k] - 1) * t.strides[k];
-        return t.numel == 0 || reach == t.numel;
-    }
-    if (python::read_array(object, n)) return n.writeable && (n.c_contiguous || n.f_contiguous);
-    return false;
-}
-
 ShadowId Recording::tensor_shadow(graph::NodeId node, PyObject* object, ValueRef ref) {
     Shadow s;
     s.kind = Shadow::tensor;
@@ -221,8 +258,12 @@ ShadowId Recording::finish_call(Activation& a, PyObject* result) {
     pending_activation_ = &a;
     // Functions that may hand an operand back: the operand's own object.
     if (is_data(result))
-        for (size_t k = 0; k < c.values.size(); k++)
-            if (c.values[k] == result) return canonical(c.args[k]);
+        for (size_t k = 0; k < c.values.size(); k++) {
+            if (c.values[k] != result) continue;
+            if (k == 0) return canonical(c.args[k]);
+            end_before(a, c.name + " hands back an argument that it may have written", "");
+            return 0;
+        }
     if (c.row && c.row->lower) {
         BoundArgs bound;
         if (bind(c.row->parameters, c.args, c.values.data(), c.nargs, c.kwnames, bound)) {
@@ -266,26 +307,22 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
         python::ArrayView array;
         view = python::read_array(result, array) ? array.base != nullptr : shares_storage(result);
     }
+    std::vector<ShadowId> bases;
     if (!scalar_object && t.numel() > 0) {
         const Memory mine = memory_of(result);
-        for (size_t k = 0; k < pending_call_.values.size(); k++) {
-            if (!is_data(pending_call_.values[k]) || !overlaps(mine, memory_of(pending_call_.values[k]))) continue;
-            view = true;
-            at(pending_call_.args[k]).viewed = true;
-        }
+        for (size_t k = 0; k < pending_call_.values.size(); k++)
+            if (is_data(pending_call_.values[k]) && overlaps(mine, memory_of(pending_call_.values[k]))) bases.push_back(canonical(pending_call_.args[k]));
+        view |= !bases.empty();
     }
-    if (view)
-        for (ShadowId id : pending_call_.args)
-            if (holds_written(id)) {
-                end_before(a, "a view of a tensor that was changed in place", "");
-                return 0;
-            }
     if (view && graph_kind(node) != graph::OpKind::movement) return 0;
     if (claimed_.contains(node.index)) node = builder_.duplicate(node);
     // An eager call on the object would see it before the change, which is committed last: such a node goes unchecked.
     bool written = false;
     for (ShadowId id : pending_call_.args) written |= holds_written(id);
-    if (view || (limits_.twins && !written)) builder_.set_twin(node, make_extern(pending_call_, view));
+    uint32_t twin = 0;
+    if (view || (limits_.twins && !written)) twin = make_extern(pending_call_, view);
+    // A view of changed memory is read by its value: the memory has its new elements only after the commit.
+    if (view ? !written : limits_.twins && !written) builder_.set_twin(node, twin);
     if (finished_) return 0;
     node_strides_.resize(builder_.size());
     node_strides_[node.index] = strides;
@@ -296,6 +333,12 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
     tensor_nodes_++;
     const ShadowId id = tensor_shadow(node, result, {ValueRef::node, node.index});
     shadows_[id].viewed = view;
+    if (bases.size() == 1 && follow_view(id, bases[0], twin)) return id;
+    if (view && written) {
+        end_before(a, "a view of an unusual kind of a tensor that was changed in place", "");
+        return 0;
+    }
+    for (ShadowId base : bases) shadows_[base].viewed = true;
     return id;
 }
 
@@ -306,7 +349,7 @@ uint32_t Recording::make_extern(const Call& c, bool view) {
     std::vector<graph::NodeId> uses;
     auto collect = [&](auto& self, ShadowId given) -> void {
         const Shadow& s = at(given);
-        if (s.kind == Shadow::tensor) uses.push_back(s.node);
+        if (s.kind == Shadow::tensor) uses.push_back(s.as_object.valid() ? s.as_object : s.node);
         if (s.kind == Shadow::fresh || s.kind == Shadow::outcome)
             for (ShadowId p : std::vector<ShadowId>(s.parts))
                 if (p) self(self, p);
@@ -323,7 +366,9 @@ uint32_t Recording::make_extern(const Call& c, bool view) {
     uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
     const uint32_t index = builder_.add_extern(c.name, std::move(uses), view);
     segment_.externs.push_back(std::move(t));
-    if (c.name.rfind("numpy", 0) == 0) segment_.numpy_externs = true;
+    bool of_numpy = c.name.rfind("numpy", 0) == 0;
+    for (graph::NodeId use : builder_.graph().externs[index].uses) of_numpy |= builder_.type(use).domain == graph::Domain::numpy;
+    if (of_numpy) segment_.numpy_externs = true;
     return index;
 }
 

@@ -27,6 +27,13 @@ Maybe stack(Builder& b, std::span<const Operand> values, int64_t axis, SourceSpa
 Maybe flatten(Builder& b, NodeId x, int64_t first, int64_t last, SourceSpan from = {});
 Maybe movedim(Builder& b, NodeId x, const Axes& source, const Axes& destination, SourceSpan from = {});
 
+// --- stores
+/// The movement that leads from one node to another, in order; nothing if other operations lie between.
+std::optional<std::vector<Node>> movement_between(const Builder& b, NodeId base, NodeId view);
+/// What `base` holds once the part that the movement leads to has been replaced. `part` has that part's dims, or none: one number for
+/// all of it. Refused: a broadcast, where one element would get several values.
+Maybe put_back(Builder& b, NodeId base, std::span<const Node> path, NodeId part, SourceSpan from = {});
+
 // --- reductions: a row, and the reduced axes dropped unless kept
 Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType dtype = DType::none, double number = 0.0,
              SourceSpan from = {});

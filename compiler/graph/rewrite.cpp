@@ -69,8 +69,13 @@ std::vector<bool> used_nodes(const Graph& graph) {
 std::vector<bool> object_nodes(const Graph& graph) {
     std::vector<bool> object(graph.nodes.size());
     for (const Output& output : graph.outputs) object[output.node.index] = true;
-    for (const Extern& call : graph.externs)
-        for (NodeId use : call.uses) object[use.index] = true;
+    std::vector<bool> called(graph.externs.size()); // some were replaced by others while recording
+    for (const Node& node : graph.nodes) {
+        if (node.op == Op::extern_call) called[static_cast<size_t>(node.ints[0])] = true;
+        if (node.twin >= 0) called[static_cast<size_t>(node.twin)] = true;
+    }
+    for (size_t k = 0; k < graph.externs.size(); ++k)
+        for (NodeId use : graph.externs[k].uses) object[use.index] = object[use.index] || called[k];
     for (size_t i = 0; i < graph.nodes.size(); ++i)
         if (graph.nodes[i].op == Op::extern_call || graph.nodes[i].op == Op::extern_result || graph.nodes[i].twin >= 0) object[i] = true;
     return object;
