@@ -1,5 +1,6 @@
 // compile(): nest -> plan -> LLVM module -> object bytes. The only file that knows LLVM's target machinery.
 // No optimiser runs: what the emitter writes is already in the form wanted; only promotion of allocas to registers.
+#include "compiler/codegen/grid_emitter.h"
 #include "compiler/codegen/nest_emitter.h"
 #include "compiler/support/check.h"
 #include "compiler/support/fault.h"
@@ -32,6 +33,10 @@ void initialize() {
         LLVMInitializeX86Target();
         LLVMInitializeX86TargetMC();
         LLVMInitializeX86AsmPrinter();
+        LLVMInitializeNVPTXTargetInfo();
+        LLVMInitializeNVPTXTarget();
+        LLVMInitializeNVPTXTargetMC();
+        LLVMInitializeNVPTXAsmPrinter();
         // It lifts the polynomials' constants into registers that the loop needs, which then spill. Without it code is made
         // a fifth sooner and runs as fast or faster; addresses are lifted by the pass on IR. Our copy of LLVM is private.
         const char* arguments[] = {"dyno", "-disable-machine-licm"};
@@ -42,17 +47,19 @@ void initialize() {
 /// One machine per thread and level: they are costly to make and may not be shared.
 llvm::TargetMachine& machine(const Target& target, int level) {
     thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;
-    auto& kept = machines[std::to_string(level) + target.cpu + target.features];
+    auto& kept = machines[std::to_string(level) + target.cpu + "," + target.features];
     if (kept) return *kept;
     initialize();
     std::string error;
-    const std::string triple = "x86_64-unknown-linux-gnu";
+    const bool gpu = target.kind == Target::nvptx;
+    const std::string triple = gpu ? "nvptx64-nvidia-cuda" : "x86_64-unknown-linux-gnu";
     const llvm::Target* t = llvm::TargetRegistry::lookupTarget(triple, error);
     DYNO_CHECK(t, error);
     llvm::TargetOptions options;
     options.AllowFPOpFusion = fault(1) ? llvm::FPOpFusion::Fast : llvm::FPOpFusion::Strict;
     const auto effort = level == 0 ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default;
-    kept.reset(t->createTargetMachine(triple, target.cpu, target.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, effort));
+    const auto model = gpu ? std::optional<llvm::CodeModel::Model>() : llvm::CodeModel::Small;
+    kept.reset(t->createTargetMachine(triple, target.cpu, target.features, options, llvm::Reloc::PIC_, model, effort));
     DYNO_CHECK(kept, "LLVM makes a machine for this CPU");
     return *kept;
 }
@@ -86,8 +93,70 @@ Target host_target() {
     return host;
 }
 
+Target gpu_target(int major, int minor) {
+    const int version = major * 10 + minor;
+    Target t;
+    t.kind = Target::nvptx;
+    t.cpu = version >= 90 ? "sm_90" : version >= 89 ? "sm_89" : version >= 86 ? "sm_86" : "sm_80";
+    t.features = version >= 90 ? "+ptx78" : version >= 89 ? "+ptx78" : "+ptx71";
+    t.vector_bits = 128;
+    return t;
+}
+
+namespace {
+
+void complain_if_broken(const llvm::Module& module) {
+#ifdef DYNO_DEBUG
+    std::string message;
+    llvm::raw_string_ostream complaint(message);
+    DYNO_CHECK(!llvm::verifyModule(module, &complaint), message);
+#endif
+    if (const char* dump = std::getenv("DYNO_DUMP_IR"); dump && *dump) module.print(llvm::errs(), nullptr);
+}
+
+/// PTX text of the nest's kernels; describes them in `code`.
+std::vector<uint8_t> ptx_of(const fusion::LoopNest& nest, const GridPlan& plan, const Target& target, CompiledCode& code) {
+    llvm::TargetMachine& tm = machine(target, 2); // without effort no registers are allocated: all becomes memory
+    llvm::LLVMContext context;
+    llvm::Module module("nest", context);
+    module.setDataLayout(tm.createDataLayout());
+    module.setTargetTriple(tm.getTargetTriple().str());
+    GridEmitter(module, nest, plan).emit(code);
+    complain_if_broken(module);
+    llvm::SmallVector<char, 0> text;
+    llvm::raw_svector_ostream stream(text);
+    llvm::legacy::PassManager passes;
+    passes.add(llvm::createPromoteMemoryToRegisterPass());
+    DYNO_CHECK(!tm.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile), "the machine emits PTX");
+    passes.run(module);
+    return {text.begin(), text.end()};
+}
+
+CompiledCode compile_for_gpu(const fusion::LoopNest& nest, const Target& target) {
+    CompiledCode code;
+    code.target = target;
+    code.level = 2; // there is one level: the assembler optimises
+    code.buffers = static_cast<uint32_t>(nest.parameters.size());
+    code.scalars = static_cast<uint32_t>(nest.scalars.size());
+    const GridPlan plan = plan_grid(nest, true);
+    code.object = ptx_of(nest, plan, target, code);
+    bool pieces = false;
+    for (const fusion::Access& load : nest.loads) pieces |= is_piece(nest, load, plan.lanes);
+    for (const fusion::Store& store : nest.stores) pieces |= is_piece(nest, store.to, plan.lanes);
+    if (pieces) {
+        CompiledCode same;
+        GridPlan narrow = plan;
+        narrow.wide_memory = false;
+        code.unaligned = ptx_of(nest, narrow, target, same);
+    }
+    return code;
+}
+
+} // namespace
+
 CompiledCode compile(const fusion::LoopNest& nest, const Target& target, int level) {
     fusion::verify(nest);
+    if (target.kind == Target::nvptx) return compile_for_gpu(nest, target);
     llvm::TargetMachine& tm = machine(target, level);
     llvm::LLVMContext context;
     llvm::Module module("nest", context);
@@ -102,12 +171,7 @@ CompiledCode compile(const fusion::LoopNest& nest, const Target& target, int lev
     const NestPlan plan = plan_nest(nest, target);
     NestEmitter(module, nest, plan).emit(code);
     set_attributes(module, target);
-#ifdef DYNO_DEBUG
-    std::string message;
-    llvm::raw_string_ostream complaint(message);
-    DYNO_CHECK(!llvm::verifyModule(module, &complaint), message);
-#endif
-    if (const char* dump = std::getenv("DYNO_DUMP_IR"); dump && *dump) module.print(llvm::errs(), nullptr);
+    complain_if_broken(module);
     llvm::SmallVector<char, 0> object;
     llvm::raw_svector_ostream stream(object);
     llvm::legacy::PassManager passes;

@@ -24,12 +24,16 @@ struct Target {
 
 /// The CPU this process runs on.
 [[nodiscard]] Target host_target();
+/// An NVIDIA GPU of that compute capability (8.0 and later), by the newest model that LLVM knows and that runs there.
+[[nodiscard]] Target gpu_target(int major, int minor);
 
 struct Phase {
     std::string symbol;
     int64_t units = 0;
     double unit_nanoseconds = 0; // estimate, one thread: the runtime decides by it how many threads pay
     int64_t grain = 1;           // threads divide at multiples of it (lines of memory are not shared)
+    int64_t blocks = 0;          // nvptx: the grid, and the threads of a block
+    int threads = 0;
 };
 
 /// Bits that a phase returns.
@@ -42,7 +46,8 @@ enum Fault : uint64_t {
 struct CompiledCode {
     Target target;
     int level = 0;
-    std::vector<uint8_t> object; // ELF relocatable
+    std::vector<uint8_t> object; // x86: ELF relocatable; nvptx: PTX text, whose kernels take the buffers, the scalars' words, `shared`
+    std::vector<uint8_t> unaligned; // nvptx: the same for buffers that are not aligned to 16 bytes
     std::vector<Phase> phases;
     int64_t shared_bytes = 0;
     int64_t local_bytes = 0;

@@ -186,6 +186,22 @@ struct Planner {
 
 } // namespace
 
+NestPlan plan_for_threads(const LoopNest& nest, int lanes) {
+    Planner p{nest, {}, fusion::levels(nest)};
+    if (!nest.axes.empty()) p.plan.vector_axis = nest.axes.size() - 1;
+    bool rows = false;
+    for (const Axis& axis : nest.axes) rows |= axis.kind == Axis::row;
+    if (rows) p.plan.mode = nest.axes.back().kind == Axis::row ? NestPlan::rows : NestPlan::columns;
+    p.plan.lanes = lanes;
+    p.scopes();
+    p.classify_stores();
+    p.plan.local_bytes = -1; // values stay in registers or are computed again
+    p.passes();
+    p.plan.local_bytes = 0;
+    p.estimate();
+    return p.plan;
+}
+
 NestPlan plan_nest(const LoopNest& nest, const Target& target) {
     Planner p{nest, {}, fusion::levels(nest)};
     p.choose_axis();

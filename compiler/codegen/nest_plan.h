@@ -36,4 +36,7 @@ struct NestPlan {
 
 [[nodiscard]] NestPlan plan_nest(const fusion::LoopNest& nest, const Target& target);
 
+/// The same for threads of a GPU: the last axis is the vector axis, `lanes` elements belong to a thread, nothing is stashed or split.
+[[nodiscard]] NestPlan plan_for_threads(const fusion::LoopNest& nest, int lanes);
+
 } // namespace dyno::codegen

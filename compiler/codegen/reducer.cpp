@@ -152,6 +152,7 @@ Value* Reducer::finish(const State& s) const {
     }
     if (widened() && type_ != DType::f64)
         return e_.round_to(b.CreateFPTrunc(s[0], e_.with_element(s[0]->getType(), b.getFloatTy())), type_);
+    if (plain_ && is_float(type_)) return e_.round_to(s[0], type_);
     if (s[0]->getType()->getScalarType()->isIntegerTy(8) && (how_ == Reduction::any || how_ == Reduction::all || type_ == DType::b8))
         return b.CreateICmpNE(s[0], e_.i(s[0], 0));
     return s[0];

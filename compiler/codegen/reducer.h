@@ -11,8 +11,9 @@ class Reducer {
     using State = llvm::SmallVector<llvm::Value*, 2>;
 
     /// `joins_lanes`: lanes of one vector belong to one row, and may be joined before they reach the state.
-    Reducer(VectorEmitter& emitter, fusion::Reduction how, DType operand, bool joins_lanes)
-        : e_(emitter), how_(how), type_(operand), joins_lanes_(joins_lanes) {}
+    /// `plain`: sums run in f32 (f64 for f64 operands): for short chains that a tree joins.
+    Reducer(VectorEmitter& emitter, fusion::Reduction how, DType operand, bool joins_lanes, bool plain = false)
+        : e_(emitter), how_(how), type_(operand), joins_lanes_(joins_lanes), plain_(plain) {}
 
     llvm::SmallVector<llvm::Type*, 2> types() const; // of one lane
     State identity(int lanes) const;
@@ -28,16 +29,16 @@ class Reducer {
     bool positional() const { return how_ == fusion::Reduction::argmax || how_ == fusion::Reduction::argmin; }
 
   private:
-    bool compensated() const { return how_ == fusion::Reduction::sum && type_ == DType::f64; }
+    bool compensated() const { return how_ == fusion::Reduction::sum && type_ == DType::f64 && !plain_; }
     bool widened() const {
-        return is_float(type_) && (how_ == fusion::Reduction::sum || how_ == fusion::Reduction::prod) && !compensated();
+        return !plain_ && is_float(type_) && (how_ == fusion::Reduction::sum || how_ == fusion::Reduction::prod) && !compensated();
     }
     llvm::Value* halves_added(llvm::Value* v) const;
     llvm::Value* best(llvm::Value* a, llvm::Value* b) const;
     VectorEmitter& e_;
     fusion::Reduction how_;
     DType type_;
-    bool joins_lanes_;
+    bool joins_lanes_, plain_;
 };
 
 } // namespace dyno::codegen

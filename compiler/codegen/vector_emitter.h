@@ -42,6 +42,7 @@ class VectorEmitter {
     llvm::Value* f(llvm::Value* like, double x) const;                  // constant of the same type
     llvm::Value* i(llvm::Value* like, int64_t x) const;
     llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z);
+    llvm::Value* power_of_two_by_hardware(llvm::Value* x); // GPUs: f32, vector_math_gpu.cpp
     llvm::Value* unary(llvm::Intrinsic::ID id, llvm::Value* x) { return b.CreateUnaryIntrinsic(id, x); }
     llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign) {
         return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
@@ -52,6 +53,7 @@ class VectorEmitter {
     llvm::IRBuilder<>& b;
     llvm::Module& m;
     bool quiet = false; // comparisons must not raise flags
+    bool gpu = false;   // no C library, conversions to bf16 by the hardware's instruction
 
   private:
     llvm::Value* float_op(scalar::ScalarOp op, llvm::ArrayRef<llvm::Value*> a);
@@ -66,9 +68,11 @@ class VectorEmitter {
     llvm::Value* truth(llvm::Value* v, DType t);
     void raise(llvm::Value* where, llvm::Value* fault, Fault what);
     llvm::Value* call_libm(const char* name, llvm::ArrayRef<llvm::Value*> args);
+    llvm::Value* without_libm(std::string_view name, llvm::ArrayRef<llvm::Value*> args); // vector_math_gpu.cpp
     llvm::Value* exp(llvm::Value* x);
     llvm::Value* exp_core(llvm::Value* x);
     llvm::Value* log(llvm::Value* x);
+    llvm::Value* log_core(llvm::Value* x); // of normal positive numbers
     llvm::Value* tanh(llvm::Value* x);
     llvm::Value* erf(llvm::Value* x);
     llvm::Value* sigmoid(llvm::Value* x);

@@ -11,6 +11,16 @@ void VectorEmitter::raise(Value* where, Value* fault, Fault what) {
     if (const auto* known = llvm::dyn_cast<llvm::Constant>(where); known && known->isNullValue()) return;
     // Lanes are all real elements (there are no masked ones), so any lane counts.
     Value* any = where->getType()->isVectorTy() ? b.CreateOrReduce(where) : where;
+    if (gpu) { // nobody waits for the kernel: it stops, as torch's do by their assertions
+        auto* stop = llvm::BasicBlock::Create(b.getContext(), "stop", b.GetInsertBlock()->getParent());
+        auto* go_on = llvm::BasicBlock::Create(b.getContext(), "go_on", b.GetInsertBlock()->getParent());
+        b.CreateCondBr(any, stop, go_on);
+        b.SetInsertPoint(stop);
+        b.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
+        b.CreateBr(go_on);
+        b.SetInsertPoint(go_on);
+        return;
+    }
     Value* bit = b.CreateSelect(any, b.getInt64(what), b.getInt64(0));
     b.CreateStore(b.CreateOr(b.CreateLoad(b.getInt64Ty(), fault), bit), fault);
 }

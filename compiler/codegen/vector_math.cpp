@@ -62,6 +62,7 @@ Value* VectorEmitter::power_of_two(Value* n, llvm::Type* floats) {
 
 /// One call of the C library per lane, through memory, so that the code stays small.
 Value* VectorEmitter::call_libm(const char* name, llvm::ArrayRef<Value*> args) {
+    if (gpu) return without_libm(name, args);
     llvm::Type* element = args[0]->getType()->getScalarType();
     const std::string symbol = std::string(name) + (element->isFloatTy() ? "f" : "");
     std::vector<llvm::Type*> types(args.size(), element);
@@ -104,6 +105,17 @@ static Value* exp_reduced(VectorEmitter& e, Value* x, bool twice) {
     Value* n = b.CreateFSub(shifted, magic);
     Value* r = e.fma(n, e.f(x, wide ? -0x1.62e42fefa3800p-1 : -0x1.62e400p-1), x);
     r = e.fma(n, e.f(x, wide ? -0x1.ef35793c76730p-45 : -0x1.7f7d1cp-20), r);
+    if (e.gpu && !wide) { // 2^f by the hardware, within 2 ulp where |f| <= 1/2
+        Value* f = e.fma(x, e.f(x, 1.44269504088896340736f), b.CreateFNeg(n));
+        f = e.fma(x, e.f(x, 1.44269504088896340736 - 1.44269504088896340736f), f);
+        Value* y = e.power_of_two_by_hardware(f);
+        Value* bits = b.CreateBitCast(shifted, e.integer_like(x->getType()));
+        Value* integer = b.CreateSub(bits, e.i(bits, bits_of(x, 0x1.8p23)));
+        const auto scale = [&](Value* k) { return b.CreateBitCast(b.CreateShl(b.CreateAdd(k, e.i(k, 127)), e.i(k, 23)), x->getType()); };
+        if (!twice) return b.CreateFMul(y, scale(integer));
+        Value* half = b.CreateAShr(integer, e.i(integer, 1));
+        return b.CreateFMul(b.CreateFMul(y, scale(half)), scale(b.CreateSub(integer, half)));
+    }
     const auto coefficients = wide ? llvm::ArrayRef<double>(exp_f64) : llvm::ArrayRef<double>(exp_f32);
     Value* p = e.f(x, coefficients[0]);
     for (double c : coefficients.drop_front()) p = e.fma(p, r, e.f(x, c));
@@ -122,9 +134,7 @@ Value* VectorEmitter::exp_core(Value* x) { return exp_reduced(*this, x, false); 
 
 Value* VectorEmitter::exp(Value* x) {
     const bool wide = is_f64(x);
-    Value* special = magnitude_above(*this, x, wide ? 708.0 : 87.0);
-    Value* ordinary = exp_core(b.CreateSelect(special, f(x, 0), x));
-    return guarded(*this, special, ordinary, [&]() -> Value* {
+    const auto any_argument = [&]() -> Value* {
         Value* not_finite = magnitude_above(*this, x, wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max());
         Value* far = magnitude_above(*this, x, wide ? 750.0 : 106.0);
         Value* near = b.CreateSelect(far, copysign(f(x, wide ? 750.0 : 106.0), x), x);
@@ -132,20 +142,29 @@ Value* VectorEmitter::exp(Value* x) {
         Value* bits = b.CreateBitCast(x, integer_like(x->getType()));
         Value* minus_infinity = b.CreateICmpEQ(bits, i(bits, bits_of(x, -INFINITY)));
         return b.CreateSelect(not_finite, b.CreateSelect(minus_infinity, f(x, 0), x), y);
-    });
+    };
+    if (gpu) return any_argument(); // a few operations more cost less there than a branch
+    Value* special = magnitude_above(*this, x, wide ? 708.0 : 87.0);
+    Value* ordinary = exp_core(b.CreateSelect(special, f(x, 0), x));
+    return guarded(*this, special, ordinary, any_argument);
 }
 
 Value* VectorEmitter::log(Value* x) {
     const bool wide = is_f64(x);
-    llvm::Type* integers = integer_like(x->getType());
-    Value* bits = b.CreateBitCast(x, integers);
+    Value* bits = b.CreateBitCast(x, integer_like(x->getType()));
     // Special: negative, zero, subnormal, infinity, NaN: all that is outside the normal positive range, as one compare.
     const int64_t first = bits_of(x, wide ? 0x1p-1022 : 0x1p-126), end = bits_of(x, INFINITY);
     Value* special = b.CreateICmpUGE(b.CreateSub(bits, i(bits, first)), i(bits, end - first));
-    Value* safe = b.CreateSelect(special, i(bits, bits_of(x, 1.0)), bits);
+    Value* safe = b.CreateBitCast(b.CreateSelect(special, i(bits, bits_of(x, 1.0)), bits), x->getType());
+    return guarded(*this, special, log_core(safe), [&] { return call_libm("log", {x}); });
+}
+
+Value* VectorEmitter::log_core(Value* x) {
+    const bool wide = is_f64(x);
+    Value* bits = b.CreateBitCast(x, integer_like(x->getType()));
     const int mantissa = wide ? 52 : 23;
     const int64_t root = bits_of(x, 0.70710678118654752440);
-    Value* offset = b.CreateSub(safe, i(bits, root));
+    Value* offset = b.CreateSub(bits, i(bits, root));
     Value* k = b.CreateAShr(offset, i(bits, mantissa));
     const int64_t low_mask = (int64_t{1} << mantissa) - 1;
     Value* m_bits = b.CreateAdd(b.CreateAnd(offset, i(bits, low_mask)), i(bits, root));
@@ -159,8 +178,7 @@ Value* VectorEmitter::log(Value* x) {
     Value* half_square = b.CreateFMul(b.CreateFMul(t, f(x, 0.5)), t);
     Value* low = b.CreateFMul(n, f(x, wide ? 0x1.ef35793c76730p-45 : 0x1.7f7d1cp-20));
     Value* inner = fma(s, b.CreateFAdd(half_square, r), low);
-    Value* y = fma(n, f(x, wide ? 0x1.62e42fefa3800p-1 : 0x1.62e400p-1), b.CreateFSub(t, b.CreateFSub(half_square, inner)));
-    return guarded(*this, special, y, [&] { return call_libm("log", {x}); });
+    return fma(n, f(x, wide ? 0x1.62e42fefa3800p-1 : 0x1.62e400p-1), b.CreateFSub(t, b.CreateFSub(half_square, inner)));
 }
 
 Value* VectorEmitter::tanh(Value* x) {
@@ -232,6 +250,7 @@ Value* VectorEmitter::sin_or_cos(Value* x, bool cosine) {
     Value* sign = b.CreateShl(b.CreateAnd(quadrant, i(quadrant, 2)), i(quadrant, wide ? 62 : 30));
     y = b.CreateBitCast(b.CreateXor(b.CreateBitCast(y, quadrant->getType()), sign), x->getType());
     if (!cosine) y = b.CreateSelect(b.CreateICmpEQ(magnitude_bits(*this, x), i(quadrant, 0)), x, y); // sin(-0) = -0
+    if (gpu && wide) return y; // of reduced arguments only: sin and cos of f64 are no loops of ours there
     return guarded(*this, special, y, [&] { return call_libm(cosine ? "cos" : "sin", {x}); });
 }
 

@@ -1,0 +1,466 @@
+// Kernels of a nest: which thread has which elements, passes over rows, results of threads joined through the warp and shared
+// memory by fixed trees. Threads beyond the last unit repeat the last unit's work, so that all meet at every barrier.
+#include "compiler/codegen/grid_emitter.h"
+#include "compiler/support/check.h"
+#include <algorithm>
+#include <llvm/IR/IntrinsicsNVPTX.h>
+
+namespace dyno::codegen {
+using fusion::Axis;
+using fusion::Instruction;
+using fusion::ValueId;
+using llvm::Value;
+
+constexpr unsigned global_space = 1, shared_space = 3;
+
+GridEmitter::GridEmitter(llvm::Module& module, const fusion::LoopNest& nest, const GridPlan& plan)
+    : nest_(nest), plan_(plan), module_(module), b_(module.getContext()), wide_(b_, module, plan.lanes), one_(b_, module, 1) {
+    wide_.gpu = one_.gpu = true;
+}
+
+// --- kernels
+
+void GridEmitter::begin_kernel(const std::string& symbol, int threads) {
+    llvm::Type* pointer = b_.getPtrTy(global_space);
+    std::vector<llvm::Type*> types(nest_.parameters.size(), pointer);
+    types.insert(types.end(), nest_.scalars.size(), b_.getInt64Ty());
+    types.push_back(pointer); // partial results
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), types, false);
+    function_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, symbol, module_);
+    function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
+    function_->setDoesNotThrow();
+    // Where a store may not have the access of a load, what is only read can go through the read-only path.
+    for (unsigned k = 0; k < nest_.parameters.size(); k++)
+        if (!nest_.parameters[k].written && plan_.nest.mode != NestPlan::flat)
+            function_->addParamAttr(k, llvm::Attribute::NoAlias), function_->addParamAttr(k, llvm::Attribute::ReadOnly);
+    llvm::NamedMDNode* notes = module_.getOrInsertNamedMetadata("nvvm.annotations");
+    const auto note = [&](const char* key, int number) {
+        auto& c = b_.getContext();
+        notes->addOperand(llvm::MDNode::get(c, {llvm::ValueAsMetadata::get(function_), llvm::MDString::get(c, key),
+                                                llvm::ConstantAsMetadata::get(b_.getInt32(static_cast<uint32_t>(number)))}));
+    };
+    note("kernel", 1);
+    note("maxntidx", threads);
+    entry_ = llvm::BasicBlock::Create(b_.getContext(), "entry", function_);
+    auto* start = llvm::BasicBlock::Create(b_.getContext(), "start", function_);
+    b_.SetInsertPoint(entry_);
+    b_.CreateBr(start);
+    b_.SetInsertPoint(start);
+    fault_ = alloca_of(b_.getInt64Ty());
+    b_.CreateStore(i64(0), fault_);
+    thread_ = special_register(llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x);
+    block_ = special_register(llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x);
+    unit_value_.assign(nest_.body.size(), nullptr);
+    unit_index_.assign(nest_.axes.size(), nullptr);
+    for (ValueId id = 0; id < nest_.body.size(); id++)
+        if (plan_.nest.scope[id] == Scope::entry) value(one_, nullptr, id);
+}
+void GridEmitter::end_kernel() { b_.CreateRetVoid(); }
+
+void GridEmitter::emit(CompiledCode& code) {
+    const int64_t points = fusion::row_count(nest_) * std::max<int64_t>(1, fusion::row_length(nest_));
+    begin_kernel("phase0", plan_.threads());
+    plan_.nest.mode == NestPlan::flat ? flat_kernel() : row_kernel();
+    end_kernel();
+    Phase first{"phase0", plan_.unit_count, 0, 1, plan_.blocks(), plan_.threads()};
+    if (points == 0 && plan_.nest.mode == NestPlan::flat) first.blocks = 0;
+    code.phases.push_back(first);
+    if (plan_.parts == 1) return;
+    int64_t slots = 0;
+    for (const Instruction& i : nest_.body) slots += i.kind == Instruction::reduce ? 2 : 0;
+    code.shared_bytes = plan_.unit_count * plan_.parts * slots * 8 * (plan_.nest.mode == NestPlan::columns ? plan_.lanes : 1);
+    begin_kernel("phase1", 64);
+    join_kernel();
+    end_kernel();
+    code.phases.push_back({"phase1", plan_.unit_count, 0, 1, (plan_.unit_count + 63) / 64, 64});
+}
+
+void GridEmitter::flat_kernel() {
+    Value* id = b_.CreateAdd(b_.CreateMul(b_.CreateZExt(block_, b_.getInt64Ty()), i64(plan_.threads())), b_.CreateZExt(thread_, b_.getInt64Ty()));
+    const int64_t count = fusion::row_count(nest_), full = count / plan_.lanes, rest = count % plan_.lanes;
+    const auto run = [&](VectorEmitter& e, Value* linear) {
+        Point p;
+        p.value.assign(nest_.body.size(), nullptr);
+        p.index.assign(nest_.axes.size(), nullptr);
+        unravel(linear, Axis::parallel, p.index, count, false);
+        for (const fusion::Store& s : nest_.stores) value(e, &p, s.value);
+        for (const fusion::Store& s : nest_.stores) store(e, &p, s.to, value(e, &p, s.value));
+    };
+    when(b_.CreateICmpSLT(id, i64(full)), [&] { run(wide_, b_.CreateMul(id, i64(plan_.lanes))); });
+    if (rest == 0) return;
+    Value* single = b_.CreateAnd(b_.CreateICmpSGE(id, i64(full)), b_.CreateICmpSLT(id, i64(full + rest)));
+    when(single, [&] { run(one_, b_.CreateAdd(id, i64(full * plan_.lanes - full))); });
+}
+
+/// Where this thread stands: its unit, its place among the unit's threads, its part of the row.
+void GridEmitter::set_unit() {
+    const bool columns = plan_.nest.mode == NestPlan::columns;
+    unit_ = columns ? b_.CreateURem(thread_, i32(plan_.units)) : b_.CreateUDiv(thread_, i32(plan_.sharers));
+    sharer_ = columns ? b_.CreateUDiv(thread_, i32(plan_.units)) : b_.CreateURem(thread_, i32(plan_.sharers));
+    Value* group = plan_.parts > 1 ? b_.CreateUDiv(block_, i32(plan_.parts)) : block_;
+    part_ = plan_.parts > 1 ? b_.CreateZExt(b_.CreateURem(block_, i32(plan_.parts)), b_.getInt64Ty()) : i64(0);
+    number_ = b_.CreateAdd(b_.CreateMul(b_.CreateZExt(group, b_.getInt64Ty()), i64(plan_.units)), b_.CreateZExt(unit_, b_.getInt64Ty()));
+    if (plan_.unit_count % plan_.units != 0) {
+        Value* last = i64(plan_.unit_count - 1);
+        number_ = b_.CreateSelect(b_.CreateICmpSGT(number_, last), last, number_);
+    }
+    unravel(number_, Axis::parallel, unit_index_, plan_.unit_count, columns);
+}
+
+/// Indices of the axes of a kind from a number. `by_lanes`: the last axis is counted in strips of lanes.
+void GridEmitter::unravel(Value* linear, Axis::Kind kind, std::vector<Value*>& index, int64_t total, bool by_lanes) {
+    // Divisions of 32 bits by constants are a few instructions.
+    llvm::Type* type = total < (int64_t{1} << 31) ? b_.getInt32Ty() : b_.getInt64Ty();
+    Value* rest = b_.CreateTrunc(linear, type);
+    size_t first = nest_.axes.size();
+    for (size_t k = nest_.axes.size(); k-- > 0;)
+        if (nest_.axes[k].kind == kind) first = k;
+    for (size_t k = nest_.axes.size(); k-- > 0;) {
+        if (nest_.axes[k].kind != kind) continue;
+        const bool strips = by_lanes && k + 1 == nest_.axes.size();
+        Value* extent = llvm::ConstantInt::get(type, static_cast<uint64_t>(std::max<int64_t>(1, nest_.axes[k].extent / (strips ? plan_.lanes : 1))));
+        Value* mine = k == first ? rest : b_.CreateURem(rest, extent);
+        if (k != first) rest = b_.CreateUDiv(rest, extent);
+        mine = b_.CreateZExt(mine, b_.getInt64Ty());
+        index[k] = strips ? b_.CreateMul(mine, i64(plan_.lanes)) : mine;
+    }
+}
+
+void GridEmitter::row_kernel() {
+    set_unit();
+    std::vector<Point> kept;
+    for (uint32_t s = 0; s < plan_.nest.stages; s++) {
+        prepare(s);
+        stage(s, kept);
+        if (plan_.parts > 1) return;
+    }
+    prepare(plan_.nest.stages);
+    row_stores();
+}
+
+/// Joins the parts of each row in their order, one thread a unit.
+void GridEmitter::join_kernel() {
+    Value* id = b_.CreateAdd(b_.CreateMul(b_.CreateZExt(block_, b_.getInt64Ty()), i64(64)), b_.CreateZExt(thread_, b_.getInt64Ty()));
+    when(b_.CreateICmpSLT(id, i64(plan_.unit_count)), [&] {
+        number_ = id;
+        sharer_ = i32(0);
+        const bool columns = plan_.nest.mode == NestPlan::columns;
+        unravel(number_, Axis::parallel, unit_index_, plan_.unit_count, columns);
+        std::vector<Accumulator> all = accumulators(0);
+        const int lanes = columns ? plan_.lanes : 1;
+        Value* scratch = function_->getArg(static_cast<unsigned>(function_->arg_size()) - 1);
+        for (size_t k = 0; k < all.size(); k++) {
+            Accumulator& a = all[k];
+            const auto types = a.reducer.types();
+            llvm::SmallVector<Value*, 2> places;
+            for (Value* v : a.reducer.identity(lanes)) {
+                places.push_back(alloca_of(v->getType()));
+                b_.CreateStore(v, places.back());
+            }
+            loop(i64(0), i64(plan_.parts), i64(1), [&](Value* part) {
+                Value* base = b_.CreateMul(b_.CreateAdd(b_.CreateMul(number_, i64(plan_.parts)), part), i64(static_cast<int64_t>(all.size()) * 2 * lanes));
+                Reducer::State state, other;
+                for (size_t j = 0; j < types.size(); j++) {
+                    state.push_back(b_.CreateLoad(llvm::cast<llvm::AllocaInst>(places[j])->getAllocatedType(), places[j]));
+                    Value* v = lanes == 1 ? nullptr : llvm::PoisonValue::get(llvm::FixedVectorType::get(types[j], static_cast<unsigned>(lanes)));
+                    for (int l = 0; l < lanes; l++) {
+                        Value* at = b_.CreateAdd(base, i64((static_cast<int64_t>(k) * 2 + static_cast<int64_t>(j)) * lanes + l));
+                        Value* one = b_.CreateLoad(types[j], b_.CreateInBoundsGEP(b_.getInt64Ty(), scratch, at));
+                        v = lanes == 1 ? one : b_.CreateInsertElement(v, one, static_cast<uint64_t>(l));
+                    }
+                    other.push_back(v);
+                }
+                state = a.reducer.merge(state, other);
+                for (size_t j = 0; j < types.size(); j++) b_.CreateStore(state[j], places[j]);
+            });
+            Reducer::State state;
+            for (Value* p : places) state.push_back(b_.CreateLoad(llvm::cast<llvm::AllocaInst>(p)->getAllocatedType(), p));
+            unit_value_[a.id] = a.reducer.finish(state);
+        }
+        prepare(plan_.nest.stages);
+        row_stores();
+    });
+}
+
+void GridEmitter::store_parts(std::vector<Accumulator>& all) {
+    const int lanes = plan_.nest.mode == NestPlan::columns ? plan_.lanes : 1;
+    Value* scratch = function_->getArg(static_cast<unsigned>(function_->arg_size()) - 1);
+    when(b_.CreateICmpEQ(sharer_, i32(0)), [&] {
+        Value* base = b_.CreateMul(b_.CreateAdd(b_.CreateMul(number_, i64(plan_.parts)), part_), i64(static_cast<int64_t>(all.size()) * 2 * lanes));
+        for (size_t k = 0; k < all.size(); k++)
+            for (size_t j = 0; j < all[k].state.size(); j++)
+                for (int l = 0; l < lanes; l++) {
+                    Value* v = all[k].state[j];
+                    if (v->getType()->isVectorTy()) v = b_.CreateExtractElement(v, static_cast<uint64_t>(l));
+                    Value* at = b_.CreateAdd(base, i64((static_cast<int64_t>(k) * 2 + static_cast<int64_t>(j)) * lanes + l));
+                    b_.CreateStore(v, b_.CreateInBoundsGEP(b_.getInt64Ty(), scratch, at));
+                }
+    });
+}
+
+// --- passes
+
+std::vector<GridEmitter::Accumulator> GridEmitter::accumulators(uint32_t stage) {
+    std::vector<Accumulator> result;
+    for (ValueId id = 0; id < nest_.body.size(); id++) {
+        const Instruction& i = nest_.body[id];
+        if (i.kind != Instruction::reduce || plan_.nest.stage[id] != stage + 1) continue;
+        result.push_back({id, Reducer(wide_, i.how, nest_.body[i.operands[0]].dtype, plan_.nest.mode == NestPlan::rows, true), {}, {}});
+    }
+    return result;
+}
+
+/// The elements of a step, counted from the thread's first.
+GridEmitter::Point GridEmitter::step_point(Value* step) {
+    const int64_t stride = static_cast<int64_t>(plan_.sharers) * (plan_.nest.mode == NestPlan::rows ? plan_.lanes : 1);
+    Value* mine = b_.CreateMul(b_.CreateZExt(sharer_, b_.getInt64Ty()), i64(plan_.nest.mode == NestPlan::rows ? plan_.lanes : 1));
+    Value* first = b_.CreateAdd(b_.CreateMul(step, i64(stride)), mine);
+    if (plan_.parts > 1) first = b_.CreateAdd(first, b_.CreateMul(part_, i64(plan_.part_length)));
+    Point p;
+    p.value.assign(nest_.body.size(), nullptr);
+    p.index.assign(nest_.axes.size(), nullptr);
+    const bool exact = stride * ((plan_.steps + plan_.unroll - 1) / plan_.unroll * plan_.unroll) * plan_.parts == plan_.positions;
+    if (!exact) {
+        p.active = b_.CreateICmpSLT(first, i64(plan_.positions));
+        if (plan_.parts > 1) {
+            Value* end = b_.CreateMul(b_.CreateAdd(part_, i64(1)), i64(plan_.part_length));
+            p.active = b_.CreateAnd(p.active, b_.CreateICmpSLT(first, end));
+        }
+        first = b_.CreateSelect(p.active, first, i64(0)); // a valid address; what it gives is not used
+    }
+    p.linear = first;
+    unravel(first, Axis::row, p.index, plan_.positions, false);
+    return p;
+}
+
+void GridEmitter::one_step(uint32_t s, Point& p, std::vector<Accumulator>& all) {
+    for (ValueId id : plan_.nest.needed[s]) value(wide_, &p, id);
+    for (Accumulator& a : all) {
+        Value* v = wide_.splat(value(wide_, &p, nest_.body[a.id].operands[0]));
+        Value* index = nullptr;
+        if (a.reducer.positional()) index = plan_.nest.mode == NestPlan::rows ? consecutive(wide_, p.linear, 1) : wide_.splat(p.linear);
+        Reducer::State next = a.reducer.step(a.state, v, index);
+        for (size_t j = 0; j < next.size(); j++) a.state[j] = p.active ? b_.CreateSelect(p.active, next[j], a.state[j]) : next[j];
+    }
+    bool stores = false;
+    for (size_t k = 0; k < nest_.stores.size(); k++) stores |= plan_.nest.element_store[k] && plan_.nest.stage[nest_.stores[k].value] == s;
+    if (!stores) return;
+    for (const fusion::Store& st : nest_.stores)
+        if (plan_.nest.stage[st.value] == s && !of_unit(st.value)) value(wide_, &p, st.value);
+    when(p.active, [&] {
+        for (size_t k = 0; k < nest_.stores.size(); k++)
+            if (const fusion::Store& st = nest_.stores[k]; plan_.nest.element_store[k] && plan_.nest.stage[st.value] == s)
+                store(wide_, &p, st.to, value(wide_, &p, st.value));
+    });
+}
+
+/// One pass over the unit's row: elements, stores, and the reductions that end with it.
+void GridEmitter::stage(uint32_t s, std::vector<Point>& kept) {
+    std::vector<Accumulator> all = accumulators(s);
+    for (Accumulator& a : all) a.state = a.reducer.identity(plan_.lanes);
+    if (plan_.resident) {
+        for (int step = 0; step < plan_.steps; step++) {
+            if (s == 0) {
+                kept.push_back(step_point(i64(step)));
+                // All loads first: they are in flight together.
+                for (ValueId id : plan_.nest.needed[0])
+                    if (nest_.body[id].kind == Instruction::load) value(wide_, &kept.back(), id);
+            }
+        }
+        for (Point& p : kept) one_step(s, p, all);
+    } else if (!plan_.nest.needed[s].empty() || !all.empty()) {
+        for (Accumulator& a : all)
+            for (Value* v : a.state) {
+                a.places.push_back(alloca_of(v->getType()));
+                b_.CreateStore(v, a.places.back());
+            }
+        const int64_t rounds = (plan_.steps + plan_.unroll - 1) / plan_.unroll;
+        loop(i64(0), i64(rounds), i64(1), [&](Value* round) {
+            for (Accumulator& a : all)
+                for (size_t j = 0; j < a.places.size(); j++)
+                    a.state[j] = b_.CreateLoad(llvm::cast<llvm::AllocaInst>(a.places[j])->getAllocatedType(), a.places[j]);
+            std::vector<Point> points;
+            for (int u = 0; u < plan_.unroll; u++) {
+                points.push_back(step_point(b_.CreateAdd(b_.CreateMul(round, i64(plan_.unroll)), i64(u))));
+                for (ValueId id : plan_.nest.needed[s])
+                    if (nest_.body[id].kind == Instruction::load) value(wide_, &points.back(), id);
+            }
+            for (Point& p : points) one_step(s, p, all);
+            for (Accumulator& a : all)
+                for (size_t j = 0; j < a.places.size(); j++) b_.CreateStore(a.state[j], a.places[j]);
+        });
+        for (Accumulator& a : all)
+            for (size_t j = 0; j < a.places.size(); j++)
+                a.state[j] = b_.CreateLoad(llvm::cast<llvm::AllocaInst>(a.places[j])->getAllocatedType(), a.places[j]);
+    }
+    join(all);
+    if (plan_.parts > 1) return store_parts(all);
+    for (Accumulator& a : all) unit_value_[a.id] = a.reducer.finish(a.state);
+}
+
+// --- joining the threads of a unit
+
+/// The states of a unit's threads become one, the same in all of them: within warps by shuffles, between them by shared memory.
+void GridEmitter::join(std::vector<Accumulator>& all) {
+    if (all.empty()) return;
+    const bool columns = plan_.nest.mode == NestPlan::columns;
+    if (!columns) {
+        for (Accumulator& a : all) {
+            a.state = a.reducer.across(a.state);
+            for (int mask = std::min(plan_.sharers, 32) / 2; mask > 0; mask /= 2) {
+                Reducer::State other;
+                for (Value* v : a.state) other.push_back(shuffled(v, mask));
+                a.state = a.reducer.merge(a.state, other);
+            }
+        }
+        const int warps = plan_.sharers / 32;
+        if (warps <= 1) return;
+        std::vector<llvm::SmallVector<Value*, 2>> memory;
+        Value *warp = b_.CreateLShr(thread_, i32(5)), *lane = b_.CreateAnd(thread_, i32(31));
+        const auto place = [&](Value* base, llvm::Type* type, Value* at) { return b_.CreateInBoundsGEP(type, base, at); };
+        for (Accumulator& a : all) {
+            memory.emplace_back();
+            for (Value* v : a.state) memory.back().push_back(shared_memory(static_cast<int64_t>(v->getType()->getPrimitiveSizeInBits() / 8) * plan_.threads() / 32));
+        }
+        when(b_.CreateICmpEQ(lane, i32(0)), [&] {
+            for (size_t k = 0; k < all.size(); k++)
+                for (size_t j = 0; j < all[k].state.size(); j++) b_.CreateStore(all[k].state[j], place(memory[k][j], all[k].state[j]->getType(), warp));
+        });
+        barrier();
+        Value* from = b_.CreateAdd(b_.CreateMul(unit_, i32(warps)), b_.CreateAnd(lane, i32(warps - 1)));
+        for (size_t k = 0; k < all.size(); k++) {
+            Accumulator& a = all[k];
+            for (size_t j = 0; j < a.state.size(); j++) a.state[j] = b_.CreateLoad(a.state[j]->getType(), place(memory[k][j], a.state[j]->getType(), from));
+            for (int mask = warps / 2; mask > 0; mask /= 2) {
+                Reducer::State other;
+                for (Value* v : a.state) other.push_back(shuffled(v, mask));
+                a.state = a.reducer.merge(a.state, other);
+            }
+        }
+        return;
+    }
+    if (plan_.sharers == 1) return;
+    const int lanes = plan_.lanes;
+    // [lane][sharer][unit]: neighbours in a warp are neighbours in memory.
+    const auto at = [&](Value* base, llvm::Type* type, Value* sharer, int lane) {
+        Value* index = b_.CreateAdd(b_.CreateMul(b_.CreateAdd(sharer, i32(lane * plan_.sharers)), i32(plan_.units)), unit_);
+        return b_.CreateInBoundsGEP(type, base, index);
+    };
+    const auto lane_of = [&](Value* v, int lane) { return lanes == 1 ? v : b_.CreateExtractElement(v, static_cast<uint64_t>(lane)); };
+    std::vector<llvm::SmallVector<Value*, 2>> memory;
+    for (Accumulator& a : all) {
+        memory.emplace_back();
+        for (Value* v : a.state) {
+            llvm::Type* type = v->getType()->getScalarType();
+            memory.back().push_back(shared_memory(static_cast<int64_t>(type->getPrimitiveSizeInBits() / 8) * plan_.threads() * lanes));
+            for (int l = 0; l < lanes; l++) b_.CreateStore(lane_of(v, l), at(memory.back().back(), type, sharer_, l));
+        }
+    }
+    barrier();
+    for (size_t k = 0; k < all.size(); k++) {
+        Accumulator& a = all[k];
+        Reducer::State total;
+        for (int y = 0; y < plan_.sharers; y++) {
+            Reducer::State other;
+            for (size_t j = 0; j < a.state.size(); j++) {
+                llvm::Type* type = a.state[j]->getType()->getScalarType();
+                Value* v = lanes == 1 ? nullptr : llvm::PoisonValue::get(a.state[j]->getType());
+                for (int l = 0; l < lanes; l++) {
+                    Value* one = b_.CreateLoad(type, at(memory[k][j], type, i32(y), l));
+                    v = lanes == 1 ? one : b_.CreateInsertElement(v, one, static_cast<uint64_t>(l));
+                }
+                other.push_back(v);
+            }
+            total = y == 0 ? other : a.reducer.merge(total, other);
+        }
+        a.state = total;
+    }
+}
+
+void GridEmitter::row_stores() {
+    bool any = false;
+    for (size_t k = 0; k < nest_.stores.size(); k++) any |= !plan_.nest.element_store[k];
+    if (!any) return;
+    when(b_.CreateICmpEQ(sharer_, i32(0)), [&] {
+        for (size_t k = 0; k < nest_.stores.size(); k++)
+            if (const fusion::Store& s = nest_.stores[k]; !plan_.nest.element_store[k]) store(unit_width(), nullptr, s.to, value(unit_width(), nullptr, s.value));
+    });
+}
+
+/// Values of the unit that a stage uses must exist before its loops and branches.
+void GridEmitter::prepare(uint32_t stage) {
+    const auto want = [&](ValueId id) {
+        if (of_unit(id)) value(unit_width(), nullptr, id);
+    };
+    if (stage < plan_.nest.needed.size())
+        for (ValueId id : plan_.nest.needed[stage])
+            for (int k = 0; k < nest_.body[id].arity && nest_.body[id].kind != Instruction::reduce; k++) want(nest_.body[id].operands[k]);
+    for (ValueId id = 0; id < nest_.body.size(); id++)
+        if (nest_.body[id].kind == Instruction::reduce && plan_.nest.stage[id] == stage + 1) want(nest_.body[id].operands[0]);
+    for (size_t k = 0; k < nest_.stores.size(); k++) {
+        const ValueId id = nest_.stores[k].value;
+        if (plan_.nest.element_store[k] ? plan_.nest.stage[id] == stage : stage >= plan_.nest.stages) want(id);
+    }
+}
+
+// --- code
+
+void GridEmitter::loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body) {
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    auto* head = llvm::BasicBlock::Create(b_.getContext(), "loop", function_);
+    auto* inside = llvm::BasicBlock::Create(b_.getContext(), "body", function_);
+    auto* after = llvm::BasicBlock::Create(b_.getContext(), "after", function_);
+    b_.CreateBr(head);
+    b_.SetInsertPoint(head);
+    llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+    i->addIncoming(from, before);
+    b_.CreateCondBr(b_.CreateICmpSLT(i, to), inside, after);
+    b_.SetInsertPoint(inside);
+    body(i);
+    i->addIncoming(b_.CreateNSWAdd(i, step), b_.GetInsertBlock());
+    b_.CreateBr(head);
+    b_.SetInsertPoint(after);
+}
+
+void GridEmitter::when(Value* condition, const std::function<void()>& body) {
+    if (!condition) return body();
+    auto* inside = llvm::BasicBlock::Create(b_.getContext(), "when", function_);
+    auto* after = llvm::BasicBlock::Create(b_.getContext(), "done", function_);
+    b_.CreateCondBr(condition, inside, after);
+    b_.SetInsertPoint(inside);
+    body();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+}
+
+Value* GridEmitter::alloca_of(llvm::Type* type) {
+    llvm::IRBuilder<> entry(entry_, entry_->begin());
+    return entry.CreateAlloca(type);
+}
+Value* GridEmitter::special_register(llvm::Intrinsic::ID id) { return b_.CreateIntrinsic(id, {}, {}); }
+void GridEmitter::barrier() { b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
+
+Value* GridEmitter::shared_memory(int64_t bytes) {
+    auto* type = llvm::ArrayType::get(b_.getInt8Ty(), static_cast<uint64_t>(bytes));
+    auto* memory = new llvm::GlobalVariable(module_, type, false, llvm::GlobalValue::InternalLinkage, llvm::UndefValue::get(type),
+                                            function_->getName() + "_shared" + std::to_string(shared_count_++), nullptr, llvm::GlobalValue::NotThreadLocal, shared_space);
+    memory->setAlignment(llvm::Align(16));
+    return memory;
+}
+
+/// The value of the thread whose number in the warp differs in the mask's bits.
+Value* GridEmitter::shuffled(Value* v, int mask) {
+    llvm::Type* type = v->getType();
+    const auto bits = type->getPrimitiveSizeInBits().getFixedValue();
+    const auto exchange = [&](Value* word) {
+        return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {}, {i32(-1), word, i32(mask), i32(31)});
+    };
+    Value* whole = b_.CreateBitCast(v, b_.getIntNTy(static_cast<unsigned>(bits)));
+    if (bits <= 32) return b_.CreateBitCast(b_.CreateTrunc(exchange(b_.CreateZExt(whole, b_.getInt32Ty())), whole->getType()), type);
+    Value* low = exchange(b_.CreateTrunc(whole, b_.getInt32Ty()));
+    Value* high = exchange(b_.CreateTrunc(b_.CreateLShr(whole, i64(32)), b_.getInt32Ty()));
+    Value* joined = b_.CreateOr(b_.CreateZExt(low, b_.getInt64Ty()), b_.CreateShl(b_.CreateZExt(high, b_.getInt64Ty()), i64(32)));
+    return b_.CreateBitCast(joined, type);
+}
+
+} // namespace dyno::codegen

@@ -1,0 +1,93 @@
+// Emits the kernels of a nest for NVIDIA GPUs. Internal to codegen.
+#pragma once
+#include "compiler/codegen/compiled_code.h"
+#include "compiler/codegen/grid_plan.h"
+#include "compiler/codegen/reducer.h"
+#include "compiler/codegen/vector_emitter.h"
+#include <functional>
+
+namespace dyno::codegen {
+
+class GridEmitter {
+  public:
+    GridEmitter(llvm::Module& module, const fusion::LoopNest& nest, const GridPlan& plan);
+    /// Emits all kernels into the module and describes them in `code`.
+    void emit(CompiledCode& code);
+
+  private:
+    using Value = llvm::Value;
+    using ValueId = fusion::ValueId;
+    /// The elements of a row that a thread has in one step.
+    struct Point {
+        std::vector<Value*> value;   // by body value
+        std::vector<Value*> index;   // by axis; of the vector axis: of the first lane
+        Value* linear = nullptr;     // row-major position in the row, of the first lane
+        Value* active = nullptr;     // null: surely inside the row
+    };
+    struct Accumulator {
+        ValueId id;
+        Reducer reducer;
+        Reducer::State state;                  // while steps are unrolled
+        llvm::SmallVector<Value*, 2> places;   // allocas, while they are a loop
+    };
+
+    void begin_kernel(const std::string& symbol, int threads);
+    void end_kernel();
+    void flat_kernel();
+    void row_kernel();
+    void join_kernel();
+    void set_unit();
+    Point point_at(Value* first, Value* end);
+    Point step_point(Value* step);
+    void unravel(Value* linear, fusion::Axis::Kind kind, std::vector<Value*>& index, int64_t total, bool by_lanes);
+    void stage(uint32_t s, std::vector<Point>& kept);
+    void one_step(uint32_t s, Point& point, std::vector<Accumulator>& all);
+    std::vector<Accumulator> accumulators(uint32_t stage);
+    Reducer::State among_threads(Accumulator& a, size_t slot, Reducer::State state);
+    void join(std::vector<Accumulator>& all);
+    Reducer::State join_columns(Accumulator& a, size_t slot);
+    void store_parts(std::vector<Accumulator>& all);
+    void row_stores();
+    void prepare(uint32_t stage);
+    VectorEmitter& unit_width() { return plan_.nest.mode == NestPlan::columns ? wide_ : one_; }
+
+    // values
+    bool of_unit(ValueId id) const;
+    Value* value(VectorEmitter& e, Point* point, ValueId id);
+    Value* compute(VectorEmitter& e, Point* point, ValueId id);
+    Value* index_of(Point* point, size_t axis);
+    Value* offset_of(Point* point, const fusion::Affine& at);
+    Value* load(VectorEmitter& e, Point* point, const fusion::Access& access, DType t);
+    void store(VectorEmitter& e, Point* point, const fusion::Access& access, Value* v);
+    Value* load_piece(VectorEmitter& e, Value* first, DType t);
+    void store_piece(VectorEmitter& e, Value* first, Value* v, DType t);
+    Value* consecutive(VectorEmitter& e, Value* first, int64_t step);
+
+    // code
+    void loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body);
+    void when(Value* condition, const std::function<void()>& body); // null: always
+    Value* special_register(llvm::Intrinsic::ID id);
+    Value* shuffled(Value* v, int mask);
+    Value* shared_memory(int64_t bytes);
+    void barrier();
+    Value* alloca_of(llvm::Type* type);
+    Value* i32(int64_t x) { return b_.getInt32(static_cast<uint32_t>(x)); }
+    Value* i64(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
+
+    const fusion::LoopNest& nest_;
+    const GridPlan& plan_;
+    llvm::Module& module_;
+    llvm::IRBuilder<> b_;
+    VectorEmitter wide_, one_;
+    llvm::Function* function_ = nullptr;
+    llvm::BasicBlock* entry_ = nullptr;
+    Value* fault_ = nullptr;
+    Value *thread_ = nullptr, *block_ = nullptr;   // i32: in the block, of the grid
+    Value *sharer_ = nullptr, *unit_ = nullptr;    // i32: among the unit's threads; in the block
+    Value *number_ = nullptr, *part_ = nullptr;    // i64: of the unit, of the row's part
+    std::vector<Value*> unit_index_;               // by axis
+    std::vector<Value*> unit_value_;               // by body value: those of the unit
+    int shared_count_ = 0;
+};
+
+} // namespace dyno::codegen

@@ -1,0 +1,133 @@
+// Decisions of GPU code generation, apart from LLVM so that they can be tested and read alone.
+#include "compiler/codegen/grid_plan.h"
+#include <algorithm>
+#include <cstdlib>
+
+namespace dyno::codegen {
+using fusion::Access;
+using fusion::Instruction;
+using fusion::LoopNest;
+
+namespace {
+
+constexpr int64_t most_sharers = 512;  // threads of one row
+constexpr int64_t most_values = 40;    // elements of a row in a thread's registers
+constexpr int flat_threads = 256;
+constexpr int64_t enough_blocks = 512; // keep all multiprocessors busy
+
+int64_t power_of_two_from(int64_t n) {
+    int64_t p = 1;
+    while (p < n) p *= 2;
+    return p;
+}
+
+int64_t stride_of(const Access& access) { return access.at.strides.empty() ? 0 : access.at.strides.back(); }
+
+int choose_lanes(const LoopNest& nest) {
+    if (nest.axes.empty()) return 1;
+    int64_t lanes = 1;
+    const auto want = [&](const Access& access) {
+        const int64_t size = size_of(nest.parameters[access.parameter].dtype);
+        if (stride_of(access) == 1) lanes = std::max(lanes, std::min<int64_t>(8, 16 / size));
+    };
+    for (const Access& load : nest.loads) want(load);
+    for (const fusion::Store& store : nest.stores) want(store.to);
+    // Lanes never cross the end of the last axis, but at the very end of a nest of one axis.
+    const int64_t extent = nest.axes.back().extent;
+    while (lanes > 1 && (nest.axes.size() > 1 || nest.axes.back().kind == fusion::Axis::row ? extent % lanes != 0 : extent < lanes)) lanes /= 2;
+    return static_cast<int>(lanes);
+}
+
+/// Registers that one element of a row needs from stage to stage.
+int64_t values_kept(const LoopNest& nest, const NestPlan& plan) {
+    int64_t loads = 0, largest = 0;
+    for (const auto& needed : plan.needed) {
+        int64_t count = 0;
+        for (fusion::ValueId id : needed) count += nest.body[id].kind == Instruction::load;
+        loads = std::max(loads, count), largest = std::max<int64_t>(largest, static_cast<int64_t>(needed.size()));
+    }
+    (void)largest;
+    return std::max<int64_t>(1, plan.stages > 1 ? std::min<int64_t>(loads, 2) : 1);
+}
+
+void plan_rows(const LoopNest& nest, GridPlan& plan) {
+    plan.positions = fusion::row_length(nest);
+    plan.unit_count = fusion::row_count(nest);
+    const int64_t groups = std::max<int64_t>(1, (plan.positions + plan.lanes - 1) / plan.lanes);
+    const int64_t kept = values_kept(nest, plan.nest);
+    // Few threads with many elements each need few barriers and have much memory in flight; not so few that rows are waited for.
+    const int64_t wanted_steps = std::max<int64_t>(1, 16 / plan.lanes / kept);
+    int64_t sharers = std::min(most_sharers, power_of_two_from((groups + wanted_steps - 1) / wanted_steps));
+    int64_t steps = (groups + sharers - 1) / sharers;
+    if (steps * plan.lanes * kept > most_values) sharers = std::min<int64_t>(1024, power_of_two_from((groups + wanted_steps - 1) / wanted_steps));
+    steps = (groups + sharers - 1) / sharers;
+    plan.resident = steps * plan.lanes * kept <= most_values;
+    plan.sharers = static_cast<int>(sharers);
+    plan.steps = static_cast<int>(steps);
+    plan.units = static_cast<int>(std::max<int64_t>(1, std::min(plan.unit_count, 128 / sharers)));
+    plan.units = static_cast<int>(std::min<int64_t>(power_of_two_from(plan.units), 128));
+    plan.unroll = plan.resident ? 1 : static_cast<int>(std::min<int64_t>(4, steps));
+}
+
+void plan_columns(const LoopNest& nest, GridPlan& plan) {
+    plan.positions = fusion::row_length(nest);
+    plan.unit_count = fusion::row_count(nest) / plan.lanes;
+    plan.units = static_cast<int>(std::min<int64_t>(32, power_of_two_from(plan.unit_count)));
+    int64_t reductions = 0;
+    for (const Instruction& i : nest.body) reductions += i.kind == Instruction::reduce;
+    int64_t sharers = std::min<int64_t>(256 / plan.units, power_of_two_from(std::max<int64_t>(1, (plan.positions + 3) / 4)));
+    while (sharers > 1 && sharers * plan.units * plan.lanes * reductions * 16 > 40 * 1024) sharers /= 2;
+    plan.sharers = static_cast<int>(std::max<int64_t>(1, sharers));
+    plan.steps = static_cast<int>((plan.positions + plan.sharers - 1) / plan.sharers);
+    plan.unroll = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(4, plan.steps)));
+}
+
+/// Few long rows are divided over blocks, if one pass makes all their results.
+void split(const LoopNest& nest, GridPlan& plan) {
+    bool late_stores = false;
+    for (size_t k = 0; k < nest.stores.size(); k++) late_stores |= plan.nest.element_store[k] && plan.nest.stage[nest.stores[k].value] > 0;
+    if (plan.nest.stages != 1 || late_stores) return;
+    const int64_t blocks = (plan.unit_count + plan.units - 1) / plan.units;
+    const int64_t a_step = plan.nest.mode == NestPlan::columns ? plan.sharers : static_cast<int64_t>(plan.sharers) * plan.lanes;
+    const int64_t steps = (plan.positions + a_step - 1) / a_step;
+    if (blocks * 2 > enough_blocks || steps < 16) return;
+    const int64_t parts = std::min<int64_t>(steps / 8, (enough_blocks + blocks - 1) / blocks);
+    if (parts < 2) return;
+    const int64_t steps_each = (steps + parts - 1) / parts;
+    plan.part_length = steps_each * a_step;
+    plan.parts = (plan.positions + plan.part_length - 1) / plan.part_length;
+    plan.resident = false;
+    plan.steps = static_cast<int>(steps_each);
+    plan.unroll = static_cast<int>(std::min<int64_t>(4, steps_each));
+}
+
+} // namespace
+
+bool is_piece(const LoopNest& nest, const Access& access, int lanes) {
+    if (stride_of(access) != 1 || lanes == 1) return false;
+    const int64_t size = size_of(nest.parameters[access.parameter].dtype);
+    const int64_t piece = std::min<int64_t>(16, lanes * size);
+    if (access.at.offset * size % piece != 0) return false;
+    for (size_t k = 0; k + 1 < access.at.strides.size(); k++)
+        if (nest.axes[k].extent > 1 && access.at.strides[k] * size % piece != 0) return false;
+    return true;
+}
+
+GridPlan plan_grid(const LoopNest& nest, bool wide_memory) {
+    GridPlan plan;
+    plan.lanes = choose_lanes(nest);
+    plan.wide_memory = wide_memory;
+    plan.nest = plan_for_threads(nest, plan.lanes);
+    if (plan.nest.mode == NestPlan::flat) {
+        const int64_t count = fusion::row_count(nest);
+        plan.unit_count = count / plan.lanes + count % plan.lanes;
+        plan.units = static_cast<int>(std::max<int64_t>(32, std::min<int64_t>(flat_threads, power_of_two_from(plan.unit_count))));
+        return plan;
+    }
+    plan.nest.mode == NestPlan::rows ? plan_rows(nest, plan) : plan_columns(nest, plan);
+    plan.part_length = plan.positions;
+    split(nest, plan);
+    return plan;
+}
+
+} // namespace dyno::codegen
