@@ -73,13 +73,20 @@ void install_job(std::unique_ptr<CompileJob> job) {
         if (std::getenv("DYNO_ABORT_ON_BUG")) std::fprintf(stderr, "dyno: %s\n", job->bug.c_str()), std::abort();
         return;
     }
+    if (!job->product->refusal.empty()) {
+        slot.hopeless = true;
+        slot.hopeless_reason = job->product->refusal;
+        return;
+    }
     if (job->segment.stale->load()) return;
     const auto kind = job->segment.exit.kind;
     auto stale = job->segment.stale;
     auto entry = std::make_shared<cache::Entry>();
     entry->key = job->segment.key;
     entry->stale = stale;
-    entry->eager_ns = static_cast<float>(job->segment.eager_seconds * 1e9);
+    const bool on_gpu = job->product->cuda_device >= 0;
+    if (on_gpu) facts_of(code).on_gpu = true;
+    entry->eager_ns = on_gpu ? 0 : static_cast<float>(job->segment.eager_seconds * 1e9); // 0: not to be judged by the host's clock
     entry->compile_ms = static_cast<float>(job->product->seconds * 1e3);
     const size_t nests = job->product->schedule.nests.size();
     entry->plan = replay::build(std::move(job->segment), std::move(*job->product));
@@ -421,11 +428,12 @@ class CallTimer {
     /// Whether this call is to run interpreted, as a sample.
     bool interpret() const {
         const CodeFacts& f = facts_of(code_);
-        return on_ && f.calls > settled_after && f.interpreted_seconds.size() < interpreted_samples && f.interpreted_seconds.size() * 2 < f.compiled_seconds.size();
+        return on_ && !f.on_gpu && f.calls > settled_after && f.interpreted_seconds.size() < interpreted_samples && f.interpreted_seconds.size() * 2 < f.compiled_seconds.size();
     }
     void done(bool interpreted) {
         if (!on_) return;
         CodeFacts& f = facts_of(code_);
+        if (f.on_gpu) return;
         if (f.calls <= settled_after || (recorded() != recordings_ && f.calls <= 2 * settled_after)) return;
         std::vector<float>& samples = interpreted ? f.interpreted_seconds : f.compiled_seconds;
         if (samples.size() < (interpreted ? interpreted_samples : compiled_samples)) samples.push_back(std::chrono::duration<float>(Clock::now() - start_).count());

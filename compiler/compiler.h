@@ -28,6 +28,7 @@ struct CodeFacts {
     uint32_t looked_at = 0;  // the call in which that was found out
     uint32_t visits = 0;     // times the driver was asked in the middle of a frame
     uint64_t hits = 0;       // replays in frames of this code
+    bool on_gpu = false;     // part of it runs on a GPU, whose work the host's clock does not see
     bool slow = false;       // whole calls, breaks and walking included, turned out slower than interpreted ones
     // Whole calls of this code as the outermost evaluated frame, seconds.
     std::vector<float> compiled_seconds, interpreted_seconds;

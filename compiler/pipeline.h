@@ -2,6 +2,7 @@
 #pragma once
 #include "compiler/codegen/compiled_code.h"
 #include "compiler/fusion/schedule.h"
+#include "compiler/runtime/cuda/kernel.h"
 #include "compiler/runtime/executable.h"
 #include <memory>
 #include <vector>
@@ -12,7 +13,10 @@ namespace dyno {
 struct CompileProduct {
     graph::Graph graph; // after the passes; inputs, scalars, outputs and externs keep their indices
     fusion::Schedule schedule;
-    std::vector<std::shared_ptr<runtime::Executable>> executables;
+    std::vector<std::shared_ptr<runtime::Executable>> executables;   // null where the nest runs on a GPU
+    std::vector<std::shared_ptr<runtime::cuda::Kernel>> kernels;     // null where the nest runs on the CPU
+    int cuda_device = -1;                                            // of all kernels
+    std::string refusal;                                             // why nothing was compiled, if that is no bug of ours
     double seconds = 0;
 };
 

@@ -28,6 +28,7 @@ struct BuildCall {
     Result<std::vector<int64_t>> common_dims() const;
     Result<bool> check_weak_numbers(DType compute) const;
     /// The host number an operand stands for, if it is a constant.
+    Result<bool> check_gpu(DType compute) const;
     bool constant_value(size_t i, double& value) const;
 
     // build_elementwise.cpp

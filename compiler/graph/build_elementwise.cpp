@@ -1,5 +1,7 @@
 // Elementwise rows: promotion, broadcasting, and the places where a library computes something else than the plain row.
 #include "compiler/graph/build_call.h"
+#include "compiler/graph/op_info.h"
+#include "compiler/scalar/gpu_ops.h"
 #include "compiler/graph/rules.h"
 #include "compiler/support/check.h"
 #include <cmath>
@@ -84,6 +86,16 @@ NodeId BuildCall::numpy_variant(NodeId result, const std::vector<NodeId>& uses) 
     return make(Op::where, dtype, dims, {is_zero, make(Op::copysign, dtype, dims, {zero, uses[1]}), result});
 }
 
+/// What GPU loops compute; a division by a zero that only run time knows is whatever the hardware makes of it.
+Result<bool> BuildCall::check_gpu(DType compute) const {
+    if (placed.device != DeviceKind::cuda) return true;
+    if (const char* why = scalar::not_on_gpu(scalar_op_of(op), compute)) return refuse(why);
+    const bool divides = op == Op::floor_div || op == Op::remainder || op == Op::fmod;
+    double divisor = 0.0;
+    if (divides && (!operands[1].wrapped || !constant_value(1, divisor) || divisor == 0.0)) return refuse("the divisor may be zero");
+    return true;
+}
+
 Result<NodeId> BuildCall::elementwise() {
     std::vector<PromotionOperand> promoted = promotion();
     Result<DTypeRule> rule = elementwise_rule(op, placed.domain, promoted, b.default_float);
@@ -102,6 +114,7 @@ Result<NodeId> BuildCall::elementwise() {
     for (const Operand& operand : operands) uses.push_back(fitted(operand.node, rule->compute, *dims));
     if (op == Op::pow)
         if (NodeId special = power(rule->compute, *dims, uses[0]); special.valid()) return special;
+    if (Result<bool> fits = check_gpu(rule->compute); !fits) return Refusal{fits.reason()};
     return numpy_variant(make(op, rule->result, *dims, uses), uses);
 }
 

@@ -55,9 +55,9 @@ bool is_code_of_c10(const void* p) {
     return dladdr(p, &info) && info.dli_fname && std::strstr(info.dli_fname, "libc10.so");
 }
 
-void* shim_tensor(int ndim, const int64_t* sizes, const int64_t* strides, int number) {
+void* shim_tensor(int ndim, const int64_t* sizes, const int64_t* strides, int number, Device device = {}) {
     void* handle = nullptr;
-    return state.call.empty_strided(ndim, sizes, strides, number, 0, -1, &handle) == 0 ? handle : nullptr;
+    return state.call.empty_strided(ndim, sizes, strides, number, device.type, device.index, &handle) == 0 ? handle : nullptr;
 }
 
 char* storage_of_handle(void* handle) { return load<char*>(load<const void*>(handle, 0), state.at.storage); }
@@ -150,6 +150,9 @@ void advise_huge_pages(PyObject* tensor) {
     if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
+/// A failing shim prints torch's stack trace: what is large enough to fail on a GPU in use is torch.empty_strided's to refuse.
+constexpr int64_t large_cuda_bytes = int64_t{1} << 30;
+
 bool shim_usable() {
     return state.by_offsets && state.call.empty_strided && state.call.delete_handle && (state.call.wrap_move || state.call.to_pyobject);
 }
@@ -159,7 +162,12 @@ bool shim_usable() {
 PyObject* make_tensor(DType dtype, Device device, int ndim, const int64_t* sizes, const int64_t* strides) {
     const int number = torch_dtype_number(dtype);
     const int64_t bytes = extent(dtype, ndim, sizes, strides);
-    if (device.type != device_cpu || number < 0 || bytes < 0 || !shim_usable()) return make_by_call(dtype, device, ndim, sizes, strides);
+    if (number < 0 || bytes < 0 || !shim_usable()) return make_by_call(dtype, device, ndim, sizes, strides);
+    if (device.type == device_cuda && bytes < large_cuda_bytes) {
+        void* handle = shim_tensor(ndim, sizes, strides, number, device);
+        if (handle) return wrap_handle(handle);
+    }
+    if (device.type != device_cpu) return make_by_call(dtype, device, ndim, sizes, strides);
     const bool large = bytes >= large_bytes;
     if (large && large_tensors() == LargeTensors::adopted) {
         if (PyObject* tensor = make_adopted(dtype, ndim, sizes, strides, bytes)) return tensor;

@@ -220,6 +220,18 @@ int torch_num_threads() {
     return static_cast<int>(PyLong_AsLong(n.get()));
 }
 
+bool torch_cuda_stream(int device, void*& stream) {
+    if (state.phase != TorchState::Phase::ready) return false;
+    if (state.call.cuda_stream) return state.call.cuda_stream(device, &stream) == 0;
+    KeepError keep;
+    const Owned<> cuda = Owned<>::steal(PyObject_GetAttrString(state.module, "cuda"));
+    const Owned<> current = Owned<>::steal(cuda ? PyObject_CallMethod(cuda.get(), "current_stream", "i", device) : nullptr);
+    const Owned<> handle = Owned<>::steal(current ? PyObject_GetAttrString(current.get(), "cuda_stream") : nullptr);
+    if (!handle) return PyErr_Clear(), false;
+    stream = PyLong_AsVoidPtr(handle.get());
+    return !PyErr_Occurred() || (PyErr_Clear(), false);
+}
+
 bool plain_keys_known(uint64_t keys, uint8_t device_type) {
     for (uint64_t known : state.plain_keys) {
         if (known == keys) return keys != 0;

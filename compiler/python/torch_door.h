@@ -21,6 +21,9 @@ const char* refusal();
 /// torch.get_num_threads(); 0 while torch is not there.
 int torch_num_threads();
 
+/// torch's current stream on a CUDA device, for this thread, as the driver's handle. False where it cannot be had.
+bool torch_cuda_stream(int device, void*& stream);
+
 /// An exported function or thread-local of torch's libraries by its mangled name (libc10, libtorch_cpu, libtorch_python, libtorch_cuda if
 /// loaded), or null. For at::_ops::X::call and the C shim.
 void* torch_symbol(const char* name);

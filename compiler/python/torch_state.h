@@ -32,6 +32,7 @@ struct TorchFunctions {
     bool (*deterministic_warn)(const void*) = nullptr;
     bool (*tf32)(const void*) = nullptr;
     int (*num_threads)() = nullptr;
+    int (*cuda_stream)(int32_t, void**) = nullptr; // of the C shim; null in builds for the CPU
     const bool* anomaly = nullptr;
 };
 

@@ -39,6 +39,7 @@ TorchFunctions find_torch_functions() {
     find(f.deterministic, "_ZNK2at7Context23deterministicAlgorithmsEv");
     find(f.deterministic_warn, "_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv");
     find(f.tf32, "_ZNK2at7Context15allowTF32CuBLASEv");
+    find(f.cuda_stream, "aoti_torch_get_current_cuda_stream");
     find(f.num_threads, "_ZN2at15get_num_threadsEv");
     find(f.anomaly, "_ZN5torch8autograd11AnomalyMode8_enabledE");
     return f;

@@ -205,6 +205,7 @@ void PlanBuilder::plan_buffers() {
             if (plan_.objects[object].numpy_scalar) reserve(16); // its value is copied there
             break;
         }
+        plan_.on_device.push_back(graph_[buffer.node].type.device == graph::DeviceKind::cuda);
         plan_.arena_offset.push_back(offset);
         plan_.buffer_object.push_back(owner);
         plan_.buffer_input.push_back(input);
@@ -212,6 +213,11 @@ void PlanBuilder::plan_buffers() {
 }
 
 void PlanBuilder::plan_steps() {
+    int64_t scratch = 0;
+    for (const auto& kernel : plan_.product.kernels)
+        if (kernel) scratch = std::max(scratch, kernel->scratch_bytes());
+    plan_.scratch_offset = plan_.arena_bytes;
+    plan_.arena_bytes += rounded(scratch);
     const auto& steps = plan_.product.schedule.steps;
     plan_.scalar_of_node.assign(graph_.nodes.size(), nowhere);
     for (uint32_t i = 0; i < graph_.scalars.size(); ++i) plan_.scalar_of_node[graph_.scalars[i].node.index] = i;
@@ -221,7 +227,10 @@ void PlanBuilder::plan_steps() {
         for (; stretch.end < steps.size(); ++stretch.end) {
             const auto* kernel = std::get_if<fusion::KernelStep>(&steps[stretch.end]);
             if (!kernel) break;
-            nanoseconds += plan_.product.executables.at(kernel->nest)->estimated_nanoseconds();
+            const auto& executable = plan_.product.executables.at(kernel->nest);
+            if (stretch.end == i) stretch.on_device = !executable;
+            if (stretch.on_device != !executable) break;
+            if (executable) nanoseconds += executable->estimated_nanoseconds();
         }
         stretch.releases = nanoseconds >= releases_from;
         plan_.releases = plan_.releases || stretch.releases;

@@ -22,13 +22,18 @@ struct Elements {
     const char* data = nullptr;
     std::vector<int64_t> dims, strides; // strides in bytes
     unsigned char number[16] = {};      // a NumPy scalar's own
+    Owned<> host;                       // the copy that was made of a GPU's tensor
 };
 
 bool elements_of(PyObject* object, Elements& e) {
     python::TensorView tensor;
     python::ArrayView array;
     if (python::read_tensor(object, tensor)) {
-        if (tensor.device_type != python::device_cpu) return false;
+        if (tensor.device_type != python::device_cpu) {
+            e.host = Owned<>::steal(PyObject_CallMethod(object, "cpu", nullptr));
+            if (!e.host) PyErr_Clear();
+            if (!e.host || !python::read_tensor(e.host.get(), tensor) || tensor.device_type != python::device_cpu) return false;
+        }
         e.dtype = tensor.dtype, e.data = static_cast<const char*>(tensor.data);
         e.dims.assign(tensor.sizes, tensor.sizes + tensor.ndim);
         for (int i = 0; i < tensor.ndim; ++i) e.strides.push_back(tensor.strides[i] * size_of(tensor.dtype));
@@ -189,7 +194,7 @@ bool computed(RunState& run, NodeId node, Elements& e) {
     if (const uint32_t object = plan.object_of_original(node.index); object != nowhere) return elements_of(run.object(object), e);
     const auto& buffers = plan.product.schedule.buffers;
     for (uint32_t b = 0; b < buffers.size(); ++b) {
-        if (buffers[b].node.index != plan.product_node.at(node.index) || buffers[b].kind == fusion::Buffer::input) continue;
+        if (buffers[b].node.index != plan.product_node.at(node.index) || buffers[b].kind == fusion::Buffer::input || plan.on_device[b]) continue;
         e.dtype = buffers[b].dtype, e.dims = buffers[b].dims, e.data = static_cast<const char*>(run.buffer(b));
         for (int64_t stride : buffers[b].strides) e.strides.push_back(stride * size_of(e.dtype));
         return true;

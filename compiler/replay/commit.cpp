@@ -2,6 +2,7 @@
 // user code; the stores themselves keep what they replace, so that nothing dies before the last of them and all can be undone.
 #include "compiler/python/array.h"
 #include "compiler/python/tensor.h"
+#include "compiler/python/torch_door.h"
 #include "compiler/python/versions.h"
 #include "compiler/replay/run_state.h"
 #include <cstring>
@@ -137,7 +138,8 @@ void Commit::prepare_inplace(const Effect& effect) {
     const uint32_t memory = plan.memory_of_source[effect.target.index];
     const InputMemory& target = plan.memories[memory];
     const capture::ArrayFacts& facts = *target.facts;
-    require(facts.device_type == python::device_cpu && (!target.numpy || facts.writeable));
+    const bool on_device = facts.device_type == python::device_cuda;
+    require((facts.device_type == python::device_cpu || on_device) && (!target.numpy || facts.writeable));
     Copy copy{&effect, run_.sources[effect.target.index], static_cast<char*>(run_.data[memory]), nullptr, facts.sizes.data(), facts.strides.data(), nullptr,
               static_cast<int>(facts.sizes.size()), size_of(facts.dtype)};
     const std::vector<int64_t>*dims = nullptr, *strides = nullptr;
@@ -156,13 +158,18 @@ void Commit::prepare_inplace(const Effect& effect) {
         for (uint32_t i = 0; i < plan.product.graph.inputs.size(); ++i) {
             if (plan.product.graph.inputs[i].node.index != plan.product_node[effect.value.index]) continue;
             const InputMemory& source = plan.memories[plan.memory_of_input[i]];
-            require(source.facts && source.facts->dtype == facts.dtype && source.facts->device_type == python::device_cpu);
+            require(source.facts && source.facts->dtype == facts.dtype && source.facts->device_type == python::device_cpu && !on_device);
             copy.from = static_cast<const char*>(run_.data[plan.memory_of_input[i]]);
             dims = &source.facts->sizes, strides = &source.facts->strides;
         }
     }
     require(copy.from && *dims == facts.sizes);
     copy.from_strides = strides->data();
+    if (on_device) {
+        require(ours && *strides == facts.strides && facts.strides == dense_strides(copy.dims, copy.ndim));
+        copy.device = facts.device_index;
+        require(python::torch_cuda_stream(copy.device, copy.stream));
+    }
     if (!ours) { // an earlier copy, or this one, may write where the value lies
         int64_t bytes = copy.element;
         for (int i = 0; i < copy.ndim; ++i) bytes *= copy.dims[i];
@@ -244,7 +251,11 @@ bool Commit::store() {
     for (const Copy& copy : copies_) {
         bool empty = false;
         for (int i = 0; i < copy.ndim; ++i) empty = empty || copy.dims[i] == 0;
-        if (!empty) copy_elements(copy.to, copy.from, copy.dims, copy.to_strides, copy.from_strides, copy.ndim, copy.element);
+        if (!empty && copy.device >= 0) {
+            int64_t bytes = copy.element;
+            for (int i = 0; i < copy.ndim; ++i) bytes *= copy.dims[i];
+            runtime::cuda::copy(copy.to, copy.from, bytes, copy.device, copy.stream); // refused only where the context is lost, and eager's would be too
+        } else if (!empty) copy_elements(copy.to, copy.from, copy.dims, copy.to_strides, copy.from_strides, copy.ndim, copy.element);
     }
     // Versions last, as often as eager would have raised them.
     for (const Effect& effect : run_.plan.segment.effects) {

@@ -65,6 +65,25 @@ void run_kernels_holding(RunState& run, const Stretch& stretch) {
     }
 }
 
+/// Enqueues on torch's current stream, behind what eager enqueued, and does not wait.
+void run_kernels_on_device(RunState& run, const Stretch& stretch) {
+    void* stream = nullptr;
+    if (!python::torch_cuda_stream(run.plan.product.cuda_device, stream)) throw ComputeFailed();
+    std::vector<void*> buffers;
+    std::vector<uint64_t> scalars;
+    for (uint32_t i = stretch.first; i < stretch.end; ++i) {
+        poll();
+        const fusion::KernelStep& step = kernel_at(run.plan, i);
+        buffers.resize(step.buffers.size());
+        scalars.resize(step.scalars.size());
+        gather(run, step, buffers.data(), scalars.data());
+        const runtime::cuda::Kernel& kernel = *run.plan.product.kernels[step.nest];
+        void* scratch = kernel.scratch_bytes() ? run.device_arena_at(run.plan.scratch_offset) : nullptr;
+        if (!kernel.launch(buffers.data(), scalars.data(), scratch, stream)) throw ComputeFailed();
+        run.kernels++;
+    }
+}
+
 /// All operands first, then the launches, so that other Python threads go on meanwhile.
 void run_kernels_released(RunState& run, const Stretch& stretch) {
     size_t buffer_count = 0, scalar_count = 0;
@@ -198,6 +217,7 @@ void compute(RunState& run) {
     if (plan.segment.numpy_externs && plan.extern_count) quiet.emplace();
     for (const Stretch& stretch : plan.stretches) {
         if (stretch.first == stretch.end) run_extern(run, stretch);
+        else if (stretch.on_device) run_kernels_on_device(run, stretch);
         else if (stretch.releases) run_kernels_released(run, stretch);
         else run_kernels_holding(run, stretch);
     }

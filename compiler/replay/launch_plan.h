@@ -50,6 +50,7 @@ struct Stretch {
     bool releases = false;
     uint32_t object = nowhere;   // extern: the entry of LaunchPlan::objects that is the step's own node
     bool parallel = false;       // long enough to ask how many threads there are
+    bool on_device = false;      // kernels of the plan's GPU
 };
 
 class LaunchPlan {
@@ -76,6 +77,8 @@ class LaunchPlan {
     std::vector<uint32_t> object_of_node;   // by node of original(): into `objects`, or nowhere
     std::vector<uint32_t> product_node;     // by node of original(): the product's node, or nowhere
     std::vector<int64_t> arena_offset;      // by buffer: where it lies if it is no object; -1 for others
+    std::vector<bool> on_device;            // by buffer: on the GPU. Its arena has the same offsets as that of the CPU
+    int64_t scratch_offset = 0;             // in the GPU's arena: partial results of any kernel, one after the other
     std::vector<uint32_t> buffer_object;    // by buffer: the entry of `objects` that owns its memory, or nowhere
     std::vector<uint32_t> buffer_input;     // by buffer: the graph input, or nowhere
     std::vector<Stretch> stretches;         // by step: kernels start a stretch, externs have first == end

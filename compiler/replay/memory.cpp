@@ -44,6 +44,7 @@ void RunState::clear() {
     }
     std::fill(buffers.begin(), buffers.end(), nullptr);
     kernels = externs = flags = 0;
+    Py_CLEAR(device_arena);
     released = false;
     // User code may run from here on (values dying): nothing of this state is read any more.
     drop_all(old_values);
@@ -88,11 +89,23 @@ void* RunState::arena_at(int64_t offset) {
     return static_cast<char*>(arena) + offset;
 }
 
+void* RunState::device_arena_at(int64_t offset) {
+    if (!device_arena) {
+        const int64_t one = 1;
+        const python::Device device{python::device_cuda, static_cast<int8_t>(plan.product.cuda_device)};
+        device_arena = python::make_tensor(DType::u8, device, 1, &plan.arena_bytes, &one);
+        if (!device_arena) throw ComputeFailed();
+    }
+    python::TensorView view;
+    if (!python::read_tensor(device_arena, view)) throw ComputeFailed();
+    return static_cast<char*>(view.data) + offset;
+}
+
 void* RunState::buffer(uint32_t index) {
     void*& known = buffers[index];
     if (known) return known;
     if (plan.buffer_input[index] != nowhere) return known = data[plan.memory_of_input[plan.buffer_input[index]]];
-    if (plan.arena_offset[index] >= 0) return known = arena_at(plan.arena_offset[index]);
+    if (plan.arena_offset[index] >= 0) return known = plan.on_device[index] ? device_arena_at(plan.arena_offset[index]) : arena_at(plan.arena_offset[index]);
     PyObject* owner = object(plan.buffer_object[index]);
     python::TensorView tensor;
     python::ArrayView array;

@@ -30,6 +30,7 @@ struct RunState {
     bool read_memories();                             // data pointers of inputs; false: one is no longer readable
     void* buffer(uint32_t index);                     // makes the object that owns it where needed
     void* arena_at(int64_t offset);
+    void* device_arena_at(int64_t offset);            // a tensor of torch's allocator: what it held may be in use until the stream has passed
 
     LaunchPlan& plan;
     const Inputs* inputs = nullptr;
@@ -43,6 +44,7 @@ struct RunState {
     std::vector<PyObject*> old_values;                // owned; what commit replaced, in recorded order
     void* arena = nullptr;
     int64_t arena_size = 0;
+    PyObject* device_arena = nullptr;                 // owned
     uint32_t kernels = 0, externs = 0;
     uint32_t flags = 0;                               // of all launches
     bool released = false;                            // the GIL was released
@@ -78,6 +80,8 @@ class Commit {
         const int64_t *dims, *to_strides, *from_strides; // in elements
         int ndim;
         int64_t element;
+        int device = -1;   // a GPU: both sides are dense and alike
+        void* stream = nullptr;
     };
     void prepare_store(const capture::Effect& effect);
     void prepare_inplace(const capture::Effect& effect);
