@@ -418,5 +418,18 @@ Node l1_loss(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
     if (!x || !y || !how) return unusual;
     return compose::l1_loss(r.builder(), *x, *y, *how, from);
 }
+/// On GPUs, where a wrong class index ends the context in eager too. On the CPU it is an error of Python's, and torch's loop is fast.
+Node cross_entropy(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
+    Args a(r, args);
+    auto x = a.tensor(0), y = a.tensor(1);
+    if (!x || !y || r.builder().type(*x).device != graph::DeviceKind::cuda) return unusual;
+    for (int k : {2, 3, 5})
+        if (a.given(k) && !a.none(k)) return unusual;
+    if (a.number_or(7, 0.0) != 0.0) return unusual;
+    const std::string how = a.given(6) ? a.text(6).value_or("") : "mean";
+    if (how != "mean" && how != "sum" && how != "none") return unusual;
+    const auto reduction = how == "mean" ? compose::LossReduction::mean : how == "sum" ? compose::LossReduction::sum : compose::LossReduction::none;
+    return compose::cross_entropy(r.builder(), *x, *y, a.integer_or(4, -100), reduction, from);
+}
 
 } // namespace dyno::capture::lower

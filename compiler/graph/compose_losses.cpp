@@ -58,7 +58,8 @@ Maybe nll_loss(Builder& b, NodeId log_probabilities, NodeId target, int64_t igno
     NodeId counted = step(Op::ne, {index, integer(ignore_index)});
     NodeId inside = step(Op::logical_and, {step(Op::ge, {index, integer(0)}), step(Op::lt, {index, integer(classes)})});
     NodeId good = step(Op::logical_or, {inside, step(Op::logical_not, {counted})});
-    NodeId checked = step(Op::floor_div, {index, step.cast(good, DType::i64)}); // index // 1, or a trap
+    NodeId whole = step.cast(good, DType::i64); // index // 1, or a trap: also on GPUs, as torch's own kernel asserts there
+    NodeId checked = x.device == DeviceKind::cpu ? step(Op::floor_div, {index, whole}) : b.add_node({Op::floor_div, b.type(index), {index, whole}, {}, 0.0, -1, from});
     NodeId positions = b.add_node({Op::iota, Type{DType::i64, {classes}, x.device, x.device_index, x.domain}, {}, {}, 0.0, -1, from});
     NodeId hit = step(Op::eq, {checked, step(Op::reshape, {positions}, {.dims = along})});
     NodeId zero = b.constant(0.0, x.dtype, Domain::torch, from);
