@@ -208,6 +208,8 @@ bool torch_ready() {
     return usable;
 }
 
+bool torch_starting() { return state.phase == TorchState::Phase::starting; }
+
 PyObject* torch_module() { return state.module; }
 const char* refusal() { return state.refused; }
 

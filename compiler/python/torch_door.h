@@ -11,6 +11,8 @@ namespace dyno::python {
 /// ms, runs Python); afterwards one load. The driver calls it where Python may run: at the start of a cell, a call, a recording. False
 /// while torch is still being imported, and while a transform or dispatch mode is active before the proof.
 bool torch_ready();
+/// The proof is under way, in this thread or in another: what a tensor is cannot be told yet.
+bool torch_starting();
 
 /// The module, borrowed; null before torch_ready().
 PyObject* torch_module();

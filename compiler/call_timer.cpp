@@ -1,0 +1,55 @@
+// Samples of whole calls and the decision between them.
+#include "compiler/call_timer.h"
+#include "compiler/driver.h"
+#include <algorithm>
+
+namespace dyno::compiler {
+namespace {
+
+constexpr size_t samples_wanted = 6;   // of each way
+constexpr uint32_t settled_after = 6;  // calls
+constexpr uint32_t most_judgements = 3;
+
+/// The second lowest: one sample may be a fluke, the higher ones hold what else the machine did.
+float low(std::vector<float> v) {
+    std::nth_element(v.begin(), v.begin() + 1, v.end());
+    return v[1];
+}
+
+} // namespace
+
+CallTimer::CallTimer(PyCodeObject* code, bool outermost) : code_(code), on_(outermost), recordings_(state().recorded), start_(std::chrono::steady_clock::now()) {}
+
+float CallTimer::seconds() const { return std::chrono::duration<float>(std::chrono::steady_clock::now() - start_).count(); }
+
+bool CallTimer::interpret() const {
+    if (!on_) return false;
+    const CodeFacts& f = facts_of(code_);
+    return !f.on_gpu && f.calls > settled_after && f.interpreted_seconds.size() < samples_wanted && f.interpreted_seconds.size() < f.compiled_seconds.size();
+}
+
+void CallTimer::done(bool interpreted) {
+    if (!on_) return;
+    CodeFacts& f = facts_of(code_);
+    if (f.slow || f.on_gpu || f.calls <= settled_after || (state().recorded != recordings_ && f.calls <= 2 * settled_after)) return;
+    std::vector<float>& samples = interpreted ? f.interpreted_seconds : f.compiled_seconds;
+    if (samples.size() >= samples_wanted) return;
+    samples.push_back(seconds());
+    if (f.interpreted_seconds.size() < samples_wanted || f.compiled_seconds.size() < samples_wanted) return;
+    if (low(f.compiled_seconds) <= low(f.interpreted_seconds) * 1.03F + 1e-6F) return;
+    f.slow = true;
+    f.judged_slow++;
+    f.why = "compiled it was slower than interpreted, since what could be compiled of it is too little";
+    cache::counters().dropped++;
+}
+
+void CallTimer::watch() {
+    if (!on_) return;
+    CodeFacts& f = facts_of(code_);
+    if (f.judged_slow >= most_judgements || f.interpreted_seconds.empty() || seconds() < 4 * low(f.interpreted_seconds) + 1e-4F) return;
+    f.slow = false; // larger arguments: compiling may pay now
+    f.compiled_seconds.clear();
+    f.interpreted_seconds.clear();
+}
+
+} // namespace dyno::compiler
