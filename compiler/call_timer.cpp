@@ -1,7 +1,6 @@
 // Samples of whole calls and the decision between them.
 #include "compiler/call_timer.h"
 #include "compiler/driver.h"
-#include <algorithm>
 
 namespace dyno::compiler {
 namespace {
@@ -9,12 +8,6 @@ namespace {
 constexpr size_t samples_wanted = 6;   // of each way
 constexpr uint32_t settled_after = 6;  // calls
 constexpr uint32_t most_judgements = 3;
-
-/// The second lowest: one sample may be a fluke, the higher ones hold what else the machine did.
-float low(std::vector<float> v) {
-    std::nth_element(v.begin(), v.begin() + 1, v.end());
-    return v[1];
-}
 
 } // namespace
 
@@ -36,7 +29,7 @@ void CallTimer::done(bool interpreted) {
     if (samples.size() >= samples_wanted) return;
     samples.push_back(seconds());
     if (f.interpreted_seconds.size() < samples_wanted || f.compiled_seconds.size() < samples_wanted) return;
-    if (low(f.compiled_seconds) <= low(f.interpreted_seconds) * 1.03F + 1e-6F) return;
+    if (cache::settled_time(f.compiled_seconds) <= cache::settled_time(f.interpreted_seconds) * 1.03F + 1e-6F) return;
     f.slow = true;
     f.judged_slow++;
     f.why = "compiled it was slower than interpreted, since what could be compiled of it is too little";
@@ -46,7 +39,7 @@ void CallTimer::done(bool interpreted) {
 void CallTimer::watch() {
     if (!on_) return;
     CodeFacts& f = facts_of(code_);
-    if (f.judged_slow >= most_judgements || f.interpreted_seconds.empty() || seconds() < 4 * low(f.interpreted_seconds) + 1e-4F) return;
+    if (f.judged_slow >= most_judgements || f.interpreted_seconds.empty() || seconds() < 4 * cache::settled_time(f.interpreted_seconds) + 1e-4F) return;
     f.slow = false; // larger arguments: compiling may pay now
     f.compiled_seconds.clear();
     f.interpreted_seconds.clear();

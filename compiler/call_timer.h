@@ -1,5 +1,5 @@
 // Never slower, for whole calls: code that is not one replay from start to end is run both ways for some calls, in turn, and keeps the
-// faster way. The lowest times count, since whatever else the machine does only adds to them.
+// faster way.
 #pragma once
 #include "compiler/facts.h"
 #include <chrono>

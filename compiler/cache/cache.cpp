@@ -5,6 +5,7 @@
 #include "compiler/cache/events.h"
 #include "compiler/support/check.h"
 #include <algorithm>
+#include <vector>
 #include <map>
 #include <unordered_set>
 
@@ -63,12 +64,6 @@ void tell_of_install(const Entry& entry, const std::vector<std::shared_ptr<Entry
 
 /// Something became of it since it was made or reset.
 bool was_met(const Slot& slot) { return !slot.entries.empty() || slot.compiling || slot.recordings || slot.nothing || slot.hopeless; }
-
-float median(const std::array<float, 16>& times) {
-    std::array<float, 16> sorted = times;
-    std::nth_element(sorted.begin(), sorted.begin() + 8, sorted.end());
-    return sorted[8];
-}
 
 } // namespace
 
@@ -173,13 +168,20 @@ int traverse(PyCodeObject* code, visitproc visit, void* arg) {
     return 0;
 }
 
+float settled_time(std::span<const float> times) {
+    std::vector<float> sorted(times.begin(), times.end());
+    const auto quarter = sorted.begin() + static_cast<long>(sorted.size() / 4);
+    std::nth_element(sorted.begin(), quarter, sorted.end());
+    return *quarter;
+}
+
 bool note_hit(Entry& entry, float nanoseconds) {
     entry.hits++;
     counters().hits.fetch_add(1, std::memory_order_relaxed);
     if (entry.dropped || entry.compiled_count >= entry.compiled_ns.size()) return false;
     entry.compiled_ns[entry.compiled_count++] = nanoseconds;
     if (entry.compiled_count < entry.compiled_ns.size() || entry.eager_ns <= 0) return false;
-    const float compiled = median(entry.compiled_ns);
+    const float compiled = settled_time(entry.compiled_ns);
     if (compiled <= entry.eager_ns * 1.05F || compiled - entry.eager_ns <= 2000.0F) return false;
     entry.dropped = true;
     entry.drop_reason = "compiled code took " + std::to_string(static_cast<int>(compiled / 1000)) + " us against " +

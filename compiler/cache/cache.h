@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,7 @@ struct Entry {
     uint64_t hits = 0;
     bool dropped = false;           // slower than eager: kept as a tombstone with its reason
     std::string drop_reason;
-    // Never slower: medians of the first calls each way, in nanoseconds.
+    // Never slower: of the first calls each way, in nanoseconds.
     std::array<float, 16> compiled_ns{};
     uint32_t compiled_count = 0;
     float eager_ns = 0;
@@ -67,8 +68,10 @@ size_t reset(PyCodeObject* code);
 uint64_t shape_of(PyObject* const* slots, uint32_t locals, uint32_t depth);
 
 Counters& counters();
-/// Registers a hit and its time: moves entry.hits and counters().hits. Returns true when the entry turned out slower than eager (medians
-/// differ by more than 5 % and 2 us over the first 16 hits) and was dropped: counters().dropped moves; the plan stays for reports.
+/// What the calls take without what else the machine did meanwhile, which only adds: the lower quartile. Not for an empty list.
+float settled_time(std::span<const float> times);
+/// Registers a hit and its time: moves entry.hits and counters().hits. Returns true when the entry turned out slower than eager (its
+/// settled time over the first 16 hits is above by more than 5 % and 2 us) and was dropped: counters().dropped moves; the plan stays for reports.
 /// entry.eager_ns 0 means unknown: then nothing is dropped.
 bool note_hit(Entry& entry, float nanoseconds);
 
