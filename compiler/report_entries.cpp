@@ -224,7 +224,12 @@ json recompiles_json(const std::vector<std::shared_ptr<cache::Entry>>& entries, 
             found.emplace_back(failure.order, std::move(row));
         }
     }
-    std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& entry : entries) {
+        const std::string died = replay::died_of(*entry->plan);
+        if (entry->key.code == code && !died.empty())
+            found.emplace_back(0, json{{"line", nullptr}, {"guard", died + " is unchanged"}, {"was", "as compiled"}, {"now", "redefined or gone"}, {"stack", json::array()}});
+    }
     json rows = json::array();
     for (auto& [order, row] : found) rows.push_back(std::move(row));
     return rows;

@@ -30,10 +30,11 @@ void say(json& row, const char* status, const std::string& reason, const std::st
     if (!hint.empty()) row["hint"] = hint;
 }
 
-/// One row for each source line. `seen`: the function was recorded, so a line without a word was not reached.
+/// One row for each source line. Lines of a cell outside of its loops run once, interpreted.
 json lines_json(PyCodeObject* code, const CodeFacts* facts, const Lines& lines) {
     const std::string own_name = utf8(code->co_qualname);
     const std::set<int> coded = lines_with_code(code);
+    const bool cell = !(code->co_flags & CO_NEWLOCALS), ran = facts || !cache::slots_of_code(code).empty();
     json rows = json::array();
     for (int line = code->co_firstlineno; line <= *coded.rbegin(); line++) {
         json row = {{"line", line}, {"text", nullptr}, {"status", nullptr}, {"kernels", json::array()}, {"reason", nullptr}, {"hint", nullptr}};
@@ -46,7 +47,8 @@ json lines_json(PyCodeObject* code, const CodeFacts* facts, const Lines& lines) 
             const Reason reason = in_words(note->reason, note->hint);
             say(row, "interpreted", reason.text, reason.hint);
         }
-        if (line == code->co_firstlineno && row["status"] == "compiled" && coded.size() > 1) row["status"] = nullptr; // the def itself
+        if (!cell && line == code->co_firstlineno && row["status"] == "compiled" && coded.size() > 1) row["status"] = nullptr; // the def itself
+        if (cell && ran && row["status"].is_null() && coded.contains(line)) row["status"] = "interpreted";
         rows.push_back(std::move(row));
     }
     return rows;
@@ -61,7 +63,7 @@ Reason why_not(PyCodeObject* code, const CodeFacts* facts, const json& lines) {
     const bool says_little = why.empty() || why.starts_with("no tensor or array work before") || why == "it met no tensor or array";
     if (says_little)
         for (const json& row : lines)
-            if (row["status"] == "interpreted") return {row["reason"], row["hint"].is_null() ? "" : row["hint"]};
+            if (row["status"] == "interpreted" && row["reason"].is_string()) return {row["reason"], row["hint"].is_null() ? "" : row["hint"]};
     return why.empty() ? Reason{} : in_words(why);
 }
 
@@ -95,7 +97,8 @@ std::string function_report(const std::string& kind, PyCodeObject* code, const s
     json entry_list = json::array();
     int next_kernel = 0, id = 0;
     for (const auto& entry : entries) entry_list.push_back(entry_json(*entry, id++, code, as_captured, next_kernel, lines));
-    const json line_list = lines_json(code, facts, lines);
+    const bool kept_away = facts && (facts->refused || facts->slow);
+    const json line_list = lines_json(code, facts, kept_away ? Lines() : lines);
     json reasons = json::array();
     if (facts)
         for (const std::string& bug : facts->bugs) reasons.push_back({{"kind", "bug"}, {"line", nullptr}, {"text", "a bug of dyno's: " + bug}, {"hint", nullptr}});

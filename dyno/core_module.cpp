@@ -4,11 +4,14 @@
 #include "compiler/python/ref.h"
 #include "compiler/python/torch_door.h"
 #include "compiler/report/graph_picture.h"
+#include "compiler/report/reasons.h"
 #include "compiler/reports.h"
 #include "dyno/core_api.h"
 #include <Python.h>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <structmember.h>
 
 using dyno::Owned;
@@ -28,34 +31,52 @@ struct Compiled {
 
 PyObject* python_code_of(PyObject* target);
 
+using EntryHits = std::map<const dyno::cache::Entry*, uint64_t>;
+
+/// Parts that begin where the function begins, and how often each was used.
+EntryHits first_parts(PyCodeObject* code) {
+    EntryHits parts;
+    for (auto& [key, slot] : dyno::cache::slots_of_code(code))
+        if (key.unit == 0)
+            for (const auto& e : slot->entries)
+                if (e->plan) parts[e.get()] = e->hits;
+    return parts;
+}
+
+/// Why the call that lies between `before` and now did not become one graph, or nothing if it did. What was made or used in it counts.
+std::optional<std::string> why_not_whole(PyCodeObject* code, const EntryHits& before, int& line) {
+    std::string reason;
+    bool whole = false;
+    for (auto [entry, hits] : first_parts(code)) {
+        const auto known = before.find(entry);
+        if (known != before.end() && known->second == hits) continue;
+        const auto& exit = dyno::replay::segment_of(*entry->plan).exit;
+        if (exit.kind == dyno::capture::Exit::returns) whole = true;
+        else if (reason.empty()) reason = exit.reason, line = exit.at.line;
+    }
+    if (reason.empty() && whole) return std::nullopt;
+    const dyno::CodeFacts* facts = compiler::find_facts(code);
+    for (auto& [key, slot] : dyno::cache::slots_of_code(code))
+        if (key.unit == 0 && reason.empty()) reason = slot->hopeless_reason;
+    if (reason.empty()) reason = facts && !facts->why.empty() ? facts->why : "nothing was captured";
+    return reason;
+}
+
 /// strict: after the call everything must have become one graph.
 PyObject* call_strict(Compiled* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    auto code = Owned<>::steal(python_code_of(self->wrapped));
+    auto* co = reinterpret_cast<PyCodeObject*>(code.get());
+    if (!co) return compiler::call_armed(self->wrapped, args, nargsf, kwnames);
+    const EntryHits before = first_parts(co);
     PyObject* result = compiler::call_armed(self->wrapped, args, nargsf, kwnames);
     if (!result) return nullptr;
     compiler::wait();
-    auto code = Owned<>::steal(python_code_of(self->wrapped));
-    if (!code) return result;
-    auto* co = reinterpret_cast<PyCodeObject*>(code.get());
-    std::string reason;
     int line = co->co_firstlineno;
-    bool whole = false;
-    for (auto& [key, slot] : dyno::cache::slots_of_code(co)) {
-        if (key.unit != 0) continue;
-        for (const auto& e : slot->entries) {
-            if (!e->plan) continue;
-            const auto& exit = dyno::replay::segment_of(*e->plan).exit;
-            if (exit.kind == dyno::capture::Exit::returns) whole = true;
-            else if (reason.empty()) reason = exit.reason, line = exit.at.line;
-        }
-        if (slot->entries.empty() && !slot->hopeless_reason.empty() && reason.empty()) reason = slot->hopeless_reason;
-    }
-    if (whole) return result;
-    if (reason.empty()) {
-        const dyno::CodeFacts* facts = compiler::find_facts(co);
-        reason = facts && !facts->why.empty() ? facts->why : "nothing was captured";
-    }
+    const auto reason = why_not_whole(co, before, line);
+    if (!reason) return result;
     Py_DECREF(result);
-    PyErr_Format(compiler::graph_break_error, "%U is not one graph: %s (line %d)", co->co_qualname, reason.c_str(), line);
+    const std::string words = dyno::report::in_words(*reason).text;
+    PyErr_Format(compiler::graph_break_error, "%U is not one graph: %s (line %d)", co->co_qualname, words.c_str(), line);
     return nullptr;
 }
 
@@ -171,22 +192,38 @@ PyObject* core_reset(PyObject*, PyObject* target) {
     return PyLong_FromSize_t(compiler::reset(reinterpret_cast<PyCodeObject*>(code.get())));
 }
 PyObject* text(const std::string& s) { return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())); }
-PyObject* core_stats(PyObject*, PyObject*) { return text(dyno::report::stats_json()); }
+/// What a function of ours answers, with a C++ exception as Python's: none may pass through the interpreter.
+template <typename Make> PyObject* guarded(Make make) {
+    try {
+        return make();
+    } catch (const std::exception& bug) {
+        return PyErr_Format(PyExc_RuntimeError, "a bug of dyno's: %s", bug.what());
+    }
+}
+PyObject* core_stats(PyObject*, PyObject*) {
+    return guarded([] { return text(dyno::report::stats_json()); });
+}
 PyObject* core_report(PyObject*, PyObject* args) {
     const char *kind, *options;
     PyObject* target;
     if (!PyArg_ParseTuple(args, "sOs", &kind, &target, &options)) return nullptr;
     compiler::wait();
-    if (std::strcmp(kind, "status") == 0) return text(dyno::report::status_report(compiler::installed(), ""));
+    if (std::strcmp(kind, "status") == 0) return guarded([] { return text(dyno::report::status_report(compiler::installed(), "")); });
     auto code = Owned<>::steal(python_code_of(target));
     if (!code) return PyErr_Format(PyExc_TypeError, "a %s has no Python code to compile", Py_TYPE(target)->tp_name);
     auto* co = reinterpret_cast<PyCodeObject*>(code.get());
-    return text(dyno::report::function_report(kind, co, name_of(target, co), compiler::find_facts(co), options));
+    return guarded([&] { return text(dyno::report::function_report(kind, co, name_of(target, co), compiler::find_facts(co), options)); });
 }
 PyObject* core_control(PyObject*, PyObject* args) {
     const char *command, *options;
     PyObject* target;
     if (!PyArg_ParseTuple(args, "sOs", &command, &target, &options)) return nullptr;
+    if (std::strcmp(command, "reason") == 0 && PyUnicode_Check(target)) { // how a recorded phrase is told
+        const char* phrase = PyUnicode_AsUTF8(target);
+        if (!phrase) return nullptr;
+        const dyno::report::Reason told = dyno::report::in_words(phrase);
+        return text(nlohmann::json{{"ok", true}, {"text", told.text}, {"hint", told.hint}}.dump());
+    }
     const bool on = std::strcmp(command, "on") == 0;
     if (!on && std::strcmp(command, "off") != 0) return PyErr_Format(PyExc_ValueError, "no control command '%s'", command);
     if (target == Py_None) {

@@ -9,6 +9,8 @@ namespace dyno::replay {
 struct AnchorWatch {
     std::shared_ptr<std::atomic<bool>> stale;
     std::vector<PyCodeObject*>* codes = nullptr; // of the segment; null once the plan is gone
+    std::vector<std::pair<PyObject*, std::string>> references; // to be compared only -> the anchor's name
+    std::string died;                            // of the first that died
 };
 
 namespace {
@@ -22,6 +24,8 @@ PyObject* on_death(PyObject* capsule, PyObject* reference) {
     auto* watch = static_cast<std::shared_ptr<AnchorWatch>*>(PyCapsule_GetPointer(capsule, capsule_name));
     if (watch) {
         (*watch)->stale->store(true, std::memory_order_release);
+        for (const auto& [known, name] : (*watch)->references)
+            if (known == reference && (*watch)->died.empty()) (*watch)->died = name;
         // The weak reference is cleared already, so which code object died is not known: none may be followed.
         if ((*watch)->codes) std::fill((*watch)->codes->begin(), (*watch)->codes->end(), nullptr);
     }
@@ -91,6 +95,7 @@ Anchors::Anchors(capture::Segment& segment) : watch_(std::make_shared<AnchorWatc
             PyErr_Clear();
             segment.stale->store(true, std::memory_order_release);
         }
+        if (reference) watch_->references.emplace_back(reference.get(), segment.anchor_names.back());
         watches_.push_back(std::move(reference));
     }
 }
@@ -102,6 +107,8 @@ void Anchors::let_go(capture::Segment& segment) {
 Anchors::~Anchors() {
     if (watch_) watch_->codes = nullptr;
 }
+
+std::string Anchors::died() const { return watch_->died; }
 
 int Anchors::traverse(visitproc visit, void* arg) const {
     for (const auto* list : {&kept_, &watches_})

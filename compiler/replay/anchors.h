@@ -25,6 +25,8 @@ class Anchors {
     /// on is unchanged.
     bool fragile(uint32_t index) const { return fragile_[index]; }
     int traverse(visitproc visit, void* arg) const;
+    /// The name of the first anchor that died, or empty.
+    std::string died() const;
 
   private:
     enum class Keep : uint8_t { strongly, weakly, not_at_all };

@@ -64,6 +64,8 @@ struct GuardFailure {
 GuardFailure describe_failure(LaunchPlan& plan, uint32_t guard, const Inputs& inputs);
 /// The failures described so far that differ, oldest first; at most eight.
 const std::vector<GuardFailure>& failures_of(const LaunchPlan& plan);
+/// What the plan relied on and what died or was redefined since: "inner"; empty if nothing did.
+std::string died_of(const LaunchPlan& plan);
 /// Memory that the plan keeps: its code and what its runs use again.
 struct PlanBytes {
     size_t code = 0, buffers = 0;

@@ -346,6 +346,7 @@ GuardFailure describe_failure(LaunchPlan& plan, uint32_t index, const Inputs& in
     return failure;
 }
 
+std::string died_of(const LaunchPlan& plan) { return plan.anchors.died(); }
 const std::vector<GuardFailure>& failures_of(const LaunchPlan& plan) { return plan.failures; }
 
 } // namespace dyno::replay

@@ -1,5 +1,6 @@
 // The table of reasons: how capture's own phrases are said to the user, and what helps.
 #include "compiler/report/reasons.h"
+#include <utility>
 
 namespace dyno::report {
 namespace {
@@ -37,9 +38,6 @@ constexpr Row rows[] = {
     {How::ends, " writes in place", "", "the variant that returns its result can be compiled"},
     {How::ends, " writes in place (out=)", "", "the variant that returns its result can be compiled"},
     {How::exact, "an in-place operator that is not lowered", "an in-place operator that is not compiled", ""},
-    {How::ends, " with run-time values", "* on values known only while it runs", ""},
-    {How::ends, " of run-time values", "* of values known only while it runs", ""},
-    {How::exact, "text is made of run-time values", "text is made of values known only while it runs", ""},
     {How::ends, "that is not known before run time", "* known only while it runs", ""},
     {How::ends, "is not known before run time", "* is known only while it runs", ""},
     {How::starts, "the instruction PRINT_EXPR", "the value of an expression is displayed", ""},
@@ -61,6 +59,20 @@ constexpr Row rows[] = {
     {How::exact, "a function without vectorcall", "a function of an unusual kind is called", ""},
     {How::starts, "a bug of dyno's: ", "of a bug of dyno's, which is no fault of the program: *", ""},
 };
+
+/// Words of ours inside a phrase, and the user's.
+constexpr std::pair<std::string_view, std::string_view> words[] = {
+    {"run-time values", "values known only while it runs"},
+    {"a run-time value", "a value known only while it runs"},
+    {"run-time numbers", "numbers known only while it runs"},
+    {"a run-time number", "a number known only while it runs"},
+    {"before run time", "before it runs"},
+};
+std::string reworded(std::string text) {
+    for (const auto& [ours, theirs] : words)
+        if (const auto at = text.find(ours); at != text.npos) text.replace(at, ours.size(), theirs);
+    return text;
+}
 
 constexpr std::string_view before_break = "no tensor or array work before the break: ";
 
@@ -87,9 +99,9 @@ Reason in_words(std::string_view recorded, std::string_view hint) {
         }
         std::string text(row.text.empty() ? recorded : row.text);
         if (const auto star = row.text.find('*'); star != row.text.npos) text.replace(star, 1, beside);
-        return {text, std::string(hint.empty() ? row.hint : hint)};
+        return {reworded(std::move(text)), std::string(hint.empty() ? row.hint : hint)};
     }
-    return {std::string(recorded), std::string(hint)};
+    return {reworded(std::string(recorded)), std::string(hint)};
 }
 
 } // namespace dyno::report

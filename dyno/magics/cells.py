@@ -5,10 +5,12 @@ the magic's own line is replaced by a comment. An exception of the body passes t
 """
 
 import ast
+import dataclasses
 
 from dyno import _backend, _cells
 from dyno.magics import explain as line_explain
 from dyno.magics.errors import UsageError
+from dyno.magics.page import Say
 from dyno.magics.request import ask
 from dyno.magics.result import Result
 from dyno.magics.tracebacks import begin_at_user
@@ -23,7 +25,13 @@ def explain(request, body):
     _backend.core.wait()
     reports = [ask("explain", code, request.options, shell, "this cell") for code in codes]
     report = merged(reports)
-    return Result(report, line_explain.page(report, request.options))
+    for row in report.get("lines", ()):
+        if row["line"] == 1:
+            row["text"] = "%%dyno explain"  # what the user reads there
+    page = line_explain.page(report, request.options)
+    if any(row.get("status") == "interpreted" and not row.get("reason") for row in report.get("lines", ())):
+        page = dataclasses.replace(page, blocks=(*page.blocks, Say("What a cell runs once stays interpreted; its loops and the functions it calls are compiled.")))
+    return Result(report, page)
 
 
 def compiled(shell, body):

@@ -32,7 +32,7 @@ def page(report, options):
     if stop is not None and (report["function"]["state"] == "not_called" or not report.get("lines")):
         return stop
     breaks = facts.broken_lines(report)
-    because = (Say(stop.title),) if stop is not None else ()
+    because = (Say(stop.title),) if stop is not None else facts.switched_off(report)
     blocks = [*facts.redefinition(report), Chips(chips(report)), *because, line_table(report, breaks, bool(options.get("verbose")))]
     if breaks:
         blocks.append(break_table(breaks))
@@ -61,7 +61,9 @@ def chips(report):
             (facts.count(len(facts.kernels(report)), "kernel"), None),
             (facts.count(hits, "hit"), None),
         ]
-    return (*items, (facts.count(len(facts.broken_lines(report)), "break"), None))
+    if entries or facts.broken_lines(report):
+        items.append((facts.count(len(facts.broken_lines(report)), "break"), None))
+    return tuple(items)
 
 
 def line_table(report, breaks, whole=True):

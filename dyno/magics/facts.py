@@ -119,6 +119,14 @@ def early(report, command):
     return Page(f"{name} runs interpreted because {causes[0]['text'] if causes else 'no tensor or array work was met in it'}")
 
 
+def switched_off(report):
+    """Why a function with compiled parts runs interpreted: by %dyno off, or since it was slower."""
+    function = report["function"]
+    if function["state"] != "interpreted" or not function.get("reason"):
+        return ()
+    return (Say(f"{function['name']} runs interpreted because {function['reason']}; what was compiled of it is kept"),)
+
+
 def redefinition(report):
     """A note where the function is younger than what was compiled under its name."""
     function = report["function"]
@@ -133,14 +141,35 @@ def recompile_listing(report):
     name = report["function"]["name"]
     for number, again in enumerate(report.get("recompiles", ()), start=2):
         stack = [spot if isinstance(spot, str) else place(spot) for spot in again.get("stack", ())]
-        lines.append(f"{name} recompiled (version {again.get('version', number)})" + (f" at {stack[0]}" if stack else ""))
-        origin = place({**report["function"], **again.get("at", {}), "line": again.get("line")})
+        lines.append(f"{name} recompiled ({ordinal(again.get('version', number))} version)" + (f" at {stack[0]}" if stack else ""))
+        spot = {**report["function"], "line": again.get("line"), **again.get("at", {})}
+        origin = place(spot) if spot["line"] is not None else ""
         lines.append(f"  guard     {again['guard']}" + (f"    from {origin}" if origin else ""))
+        if origin and again.get("text"):
+            lines.append(f"            {again['text']}")
         lines.append(f"  was       {again['was']}    now  {again['now']}")
         lines.extend(f"  called by {spot}" for spot in stack[1:])
         if again.get("note"):
             lines.append(f"  note      {again['note']}")
     return (Listing(tuple(lines)),) if lines else ()
+
+
+def ordinal(number):
+    """``2nd``, ``3rd``, ``11th``."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def owner(entry):
+    """`` (of g)`` for a part that belongs to another function, which called this one."""
+    return f" (of {entry['of']['name']})" if entry.get("of") else ""
+
+
+def having(name, noun, numbers):
+    """``f has kernels 0-3``, ``f has one kernel, 0``, ``f has no kernels``."""
+    if not numbers:
+        return f"{name} has no {noun[1]}"
+    return f"{name} has one {noun[0]}, {numbers[0]}" if len(numbers) == 1 else f"{name} has {noun[1]} {ranges(numbers)}"
 
 
 def title(report):
@@ -160,7 +189,13 @@ def dims(value):
         "i32": "int32",
         "i64": "int64",
         "u8": "uint8",
+        "u16": "uint16",
+        "u32": "uint32",
+        "u64": "uint64",
+        "c64": "complex64",
+        "c128": "complex128",
         "b1": "bool",
+        "b8": "bool",
     }
     dtype = value.get("dtype")
     if dtype is None:

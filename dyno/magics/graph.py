@@ -60,8 +60,7 @@ def check_kernel(report, kernel):
     """Raises for a kernel that the function does not have."""
     have = [row["id"] for row in facts.kernels(report)]
     if kernel is not None and kernel not in have:
-        name = report["function"]["name"]
-        raise UsageError(f"{name} has kernels {facts.ranges(have)}" if have else f"{name} has no kernels")
+        raise UsageError(facts.having(report["function"]["name"], ("kernel", "kernels"), have))
 
 
 def picture(report, entry, stage, draw, room):
@@ -90,18 +89,15 @@ def summary(report, entry, stage):
 
 def tables(report, entry, stage):
     """The kernels (at stage ``fused``) and every operation."""
-    graph = entry["graph"]
-    nodes = table(
-        f"Operations of part {entry['id']}",
-        ("value", "operation", "from", "type", "line", "kernel"),
-        [node_row(graph, node) for node in graph["nodes"]],
-        right=("line",),
-    )
-    if stage != "fused":
-        return (nodes,)
+    graph, part = entry["graph"], f"part {entry['id']}{facts.owner(entry)}"
+    rows = [node_row(graph, node) for node in graph["nodes"]]
+    columns = ("value", "operation", "from", "type", "line", "kernel")
+    if stage != "fused":  # nothing is in a kernel yet
+        return (table(f"Operations of {part}", columns[:-1], [row[:-1] for row in rows], right=("line",)),)
+    nodes = table(f"Operations of {part}", columns, rows, right=("line",))
     rows = [kernel_row(graph, kernel) for kernel in entry["kernels"]]
     fused = table(
-        f"Kernels of part {entry['id']}",
+        f"Kernels of {part}",
         ("kernel", "operations", "lines", "bytes moved", "not fused with its neighbours because"),
         rows,
         right=("bytes moved",),
@@ -121,9 +117,16 @@ def node_row(graph, node):
         Cell(node["op"], code=True),
         Cell(operands, code=True),
         facts.dims(node),
-        "" if node.get("line") is None else node["line"],
+        line_of(node),
         where,
     )
+
+
+def line_of(node):
+    """``4``, or ``g:4`` for a line of another function."""
+    if node.get("line") is not None:
+        return node["line"]
+    return f"{node['at']['function']}:{node['at']['line']}" if node.get("at") else ""
 
 
 def elsewhere(node):
@@ -138,11 +141,21 @@ def literal(arg):
     return str(arg.get("value", arg.get("name", ""))) if isinstance(arg, dict) else str(arg)
 
 
+def lines_of(nodes):
+    """``3-4, 7``, and ``; in g: 2`` for lines of other functions."""
+    here = facts.ranges(node["line"] for node in nodes if node.get("line") is not None)
+    others = {}
+    for node in nodes:
+        if node.get("line") is None and node.get("at"):
+            others.setdefault(node["at"]["function"], []).append(node["at"]["line"])
+    return "; ".join([*([here] if here else []), *(f"in {name}: {facts.ranges(lines)}" for name, lines in others.items())])
+
+
 def kernel_row(graph, kernel):
     """One kernel."""
     inside = [node for node in graph["nodes"] if node["id"] in set(kernel["nodes"])]
     ops = ", ".join(node["op"] for node in inside)
-    lines = facts.ranges(node["line"] for node in inside if node.get("line") is not None)
+    lines = lines_of(inside)
     missed = "; ".join(dict.fromkeys(miss["reason"] for miss in kernel.get("not_fused", ())))
     size = kernel.get("bytes")
     return (Cell(f"K{kernel['id']}", FUSED), ops, lines, "" if size is None else f"{size:,}", missed)

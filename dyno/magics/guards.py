@@ -35,21 +35,20 @@ def chosen(report, number):
         return entries
     picked = [entry for entry in entries if entry["id"] == number]
     if not picked:
-        raise UsageError(f"{report['function']['name']} has entries {facts.ranges(entry['id'] for entry in entries)}")
+        raise UsageError(facts.having(report["function"]["name"], ("entry", "entries"), [entry["id"] for entry in entries]))
     return picked
 
 
 def entry_table(report, entry, all_guards):
     """The guards of one entry."""
+    head = f"Entry {entry['id']}{facts.owner(entry)}: {entry['state']}, {facts.count(entry.get('hits', 0), 'hit')}"
     if not entry.get("guards"):
-        return Say(f"Entry {entry['id']}: {entry['state']}, {facts.count(entry.get('hits', 0), 'hit')}; used whenever its place is reached")
+        return Say(f"{head}; used whenever its place is reached")
     rows = []
     for guard in entry.get("guards", ()):
         if all_guards or not guard.get("trivial"):
             origin = (
-                place({**report["function"], **guard.get("at", {}), "line": guard.get("line")}) if guard.get("line") is not None else ""
+                place({**report["function"], "line": guard.get("line"), **guard.get("at", {})}) if guard.get("line") is not None else ""
             )
             rows.append((guard["text"], guard["kind"], origin))
-    return table(
-        f"Entry {entry['id']}: {entry['state']}, {facts.count(entry.get('hits', 0), 'hit')}", ("holds if", "kind", "needed by"), rows
-    )
+    return table(head, ("holds if", "kind", "needed by"), rows)

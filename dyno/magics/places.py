@@ -41,8 +41,16 @@ def with_places(report, shell, name=None):
             function["name"] = name
         for row in report.get("lines", ()):
             if row.get("text") is None:
-                row["text"] = linecache.getline(row.get("file") or function.get("file") or "", row["line"]).rstrip("\n")
+                row["text"] = source_line({**function, **row})
+        for again in report.get("recompiles", ()):
+            if again.get("text") is None and again.get("line", again.get("at", {}).get("line")) is not None:
+                again["text"] = source_line({**function, **again, **again.get("at", {})}).strip()
     return report
+
+
+def source_line(spot):
+    """The text of a place's line, or nothing where it cannot be had."""
+    return linecache.getline(spot.get("file") or "", spot["line"]).rstrip("\n")
 
 
 def numbered(value, numbers):

@@ -57,7 +57,8 @@ def device_words(device):
 def function_tables(functions):
     """The user's functions and all that is compiled, most hits first; what else was looked at in libraries is folded away."""
     shown = [row for row in functions if row.get("cell") is not None or row["state"] != "interpreted"]
-    folded = [row for row in functions if row.get("cell") is None and row["state"] == "interpreted"]
+    made = [row for row in functions if row not in shown and str(row.get("file", "")).startswith("<")]  # by exec in libraries
+    folded = [row for row in functions if row not in shown and row not in made]
     blocks = [function_table("Functions", shown)] if shown else []
     if folded:
         title = f"{facts.count(len(folded), 'function')} of libraries and files, interpreted"

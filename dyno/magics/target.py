@@ -113,7 +113,9 @@ def check_kind(name, value):
     ) or builtin_class(value):
         raise UsageError(f"'{name}' is built in: it has no Python code to compile")
     if isinstance(value, type):
-        raise UsageError(f"'{name}' is a class, not a function or module")
+        own = [key for key, item in vars(value).items() if isinstance(item, types.FunctionType)]
+        best = next((key for key in ("forward", "__call__", *(key for key in own if not key.startswith("_"))) if key in own), None)
+        raise UsageError(f"'{name}' is a class, not a function or module" + (f"; name one of its methods: {name}.{best}" if best else ""))
     raise UsageError(f"'{name}' is {article(type(value).__name__)}, not a function or module")
 
 

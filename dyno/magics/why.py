@@ -24,7 +24,10 @@ def page(report, options):
     subject = report["function"]["name"] + ("" if line is None else f", line {line}")
     if not causes:
         return Page(fine(report, subject, line), facts.redefinition(report))
-    blocks = [*facts.redefinition(report), facts.reason_table(causes, "Reasons, first cause first")]
+    blocks = list(facts.redefinition(report))
+    left_out = [row for row in causes if row["kind"] != "recompiled" or line is not None]
+    if left_out:
+        blocks.append(facts.reason_table(left_out, "Reasons, first cause first"))
     if line is None:
         blocks.extend(facts.recompile_listing(report))
     hint = next((row["hint"] for row in causes if row.get("hint")), None)
@@ -32,7 +35,9 @@ def page(report, options):
         blocks.append(Say(f"Try this first: {hint}"))
     if stop is not None:
         return Page(stop.title, tuple(blocks))
-    first = causes[0]
+    if not left_out:
+        return Page(f"{subject}: {facts.state_words(report)}; recompiled {facts.count(len(report['recompiles']), 'time')}", tuple(blocks))
+    first = left_out[0]
     at = f" (line {first['line']})" if first.get("line") is not None and line is None else ""
     return Page(f"{subject}: {first['kind']}{at}: {first['text']}", tuple(blocks))
 
