@@ -40,6 +40,7 @@ std::string Recording::unwritable(ShadowId given) const {
         if (s.requires_grad) return "a tensor that requires grad is changed in place";
         return nullptr;
     };
+    if (shadows_[root].unsized) return "a tensor whose size depends on data is changed in place";
     if (const char* why = unusual(root)) return why;
     for (const auto& [id, view] : views_)
         if (root_of(id) == root)
@@ -138,6 +139,56 @@ void Recording::write_memory(ShadowId target, graph::NodeId root_value, graph::N
     for (const auto& [id, view] : views_)
         if (root_of(id) == root) family.push_back(id);
     for (ShadowId id : family) derive_again(id, id == canonical(target) ? value : graph::NodeId{});
+}
+
+// ------------------------------------------------------------------------------------------------ rows
+/// How many rows the loop over a tensor or array meets; -1 if that is not known.
+int64_t Recording::rows_of_tensor(ShadowId given) const {
+    const Shadow& s = shadows_[canonical(given)];
+    if (s.kind != Shadow::tensor || s.unsized) return -1;
+    const std::vector<int64_t>& dims = builder_.type(s.node).dims;
+    return dims.empty() ? -1 : dims[0];
+}
+/// x[k] as iteration gives it: a view, or a NumPy scalar. Its object is not looked at.
+ShadowId Recording::row_of_tensor(ShadowId given, int64_t k) {
+    const ShadowId base = canonical(given);
+    PyTypeObject* type = shadows_[base].type;
+    auto made = compose::select(builder_, shadows_[base].node, 0, k, {});
+    if (!made) return 0;
+    graph::NodeId node = *made;
+    if (claimed_.contains(node.index)) node = builder_.duplicate(node);
+    const bool number = builder_.type(node).domain == graph::Domain::numpy && builder_.type(node).dims.empty();
+    std::vector<int64_t> strides = node_strides_[shadows_[base].node.index];
+    if (!strides.empty()) strides.erase(strides.begin());
+    auto index = Owned<>::steal(PyLong_FromLongLong(k));
+    Call call;
+    call.callable = _PyType_Lookup(type, interned("__getitem__"));
+    call.args = {base, constant(index.get())};
+    call.nargs = 2;
+    call.name = builder_.type(node).domain == graph::Domain::numpy ? "numpy.ndarray.__getitem__" : "torch.Tensor.__getitem__";
+    const bool written = holds_written(base);
+    uint32_t twin = 0;
+    if (!number || (limits_.twins && !written)) twin = make_extern(call, !number);
+    if (number ? limits_.twins && !written : !written) builder_.set_twin(node, twin);
+    node_strides_.resize(builder_.size());
+    node_strides_[node.index] = strides;
+    claimed_.insert(node.index);
+    segment_.numpy_scalar.resize(builder_.size());
+    segment_.numpy_scalar[node.index] = number;
+    tensor_nodes_++;
+    Shadow s;
+    s.kind = Shadow::tensor;
+    s.node = node;
+    s.ref = {ValueRef::node, node.index};
+    // Rows of a Parameter are plain tensors.
+    s.type = number ? nullptr : type == names().ndarray ? type : names().tensor;
+    s.requires_grad = shadows_[base].requires_grad;
+    const ShadowId id = add(std::move(s));
+    if (!number && !follow_view(id, base, twin)) {
+        shadows_[base].viewed = shadows_[id].viewed = true;
+        if (written) return 0;
+    }
+    return id;
 }
 
 // ------------------------------------------------------------------------------------------------ x[...] = value

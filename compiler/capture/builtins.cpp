@@ -125,7 +125,7 @@ Recording::Before Recording::call_len(Activation& a, const Call& c) {
     if (c.args.size() != 1 || has_keywords(c)) return stop(a, "len() of an unusual call", "");
     PyObject* v = c.values[0];
     const Shadow::Kind kind = at(c.args[0]).kind;
-    if (kind == Shadow::tensor && PyObject_Size(v) >= 0) return pend_constant();
+    if (kind == Shadow::tensor && !at(c.args[0]).unsized && PyObject_Size(v) >= 0) return pend_constant();
     PyErr_Clear();
     const bool plain = PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v);
     if (kind == Shadow::constant || (kind == Shadow::fresh && plain) || (kind == Shadow::outcome && PyTuple_Check(v))) return pend_constant();
@@ -275,7 +275,9 @@ Recording::Before Recording::call_zip(Activation& a, const Call& c, Builtin what
         const Shadow::Kind kind = at(c.args[k]).kind;
         if (kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[k])))
             return stop(a, "a loop over an object of a class", "");
-        if (kind == Shadow::tensor) return stop(a, "a loop over the rows of a tensor or array", "");
+        if (kind == Shadow::tensor && (rows_of_tensor(c.args[k]) < 0 || rows_of_tensor(c.args[k]) > static_cast<int64_t>(limits_.unrolled_turns) || needs_autograd({c.args[k]})))
+            return stop(a, "a loop over the rows of a tensor or array", "");
+        if (kind == Shadow::tensor) own_python_ = true; // Tensor.__iter__
         const ShadowId id = iterate(c.args[k], c.values[k]);
         if (!id) return stop(a, refusal_, "");
         it.bases.push_back(id);

@@ -160,9 +160,9 @@ Purity torch_purity(const char* name) {
         "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli", "multinomial", "normal", "poisson", "dropout", "alpha_dropout", "feature_dropout",
         "feature_alpha_dropout", "native_dropout", "rrelu", "binomial", "standard_gamma", "_standard_gamma", "_sample_dirichlet", "rrelu_with_noise", "fractional_max_pool2d", "fractional_max_pool3d"};
     static const std::unordered_set<std::string> effects = {
-        "manual_seed", "seed", "backward", "register_hook", "requires_grad_", "data_ptr", "numpy", "tolist", "set_", "share_memory_", "storage", "untyped_storage", "__setitem__", "__delitem__",
-        "resize_", "resize", "resize_as_", "__array__", "__dlpack__", "retain_grad", "pin_memory", "cuda", "cpu", "_set_grad_enabled", "set_grad_enabled", "from_numpy", "as_tensor", "tensor", "asarray",
-        "frombuffer", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "save", "load", "set_default_dtype", "get_device", "is_shared", "record_stream", "__reduce_ex__",
+        "manual_seed", "seed", "backward", "register_hook", "requires_grad_", "data_ptr", "set_", "share_memory_", "storage", "untyped_storage", "__setitem__", "__delitem__",
+        "resize_", "resize", "resize_as_", "__array__", "__dlpack__", "retain_grad", "pin_memory", "cuda", "_set_grad_enabled", "set_grad_enabled",
+        "frombuffer", "save", "load", "set_default_dtype", "get_device", "is_shared", "record_stream", "__reduce_ex__",
         "_assert_async", "_functional_assert_async", "batch_norm", "native_batch_norm", "instance_norm", "is_set_to", "_backward_hooks", "grad", "detach_", "lstm", "gru", "rnn_tanh", "rnn_relu", "init_num_threads",
         "set_num_threads", "unsafe_chunk_none", "equal_none"};
     if (random.contains(name)) return Purity::random;
@@ -174,9 +174,22 @@ Purity torch_purity(const char* name) {
 }
 Purity array_method_purity(const char* name) {
     static const std::unordered_set<std::string> bad = {"fill", "sort", "put", "partition", "resize", "setfield", "setflags", "itemset", "tofile", "dump", "dumps", "byteswap", "__setitem__", "__delitem__",
-                                                        "tobytes", "tolist", "__setstate__", "__reduce__", "__array_finalize__", "__dlpack__", "__array__", "getfield"};
+                                                        "tobytes", "__setstate__", "__reduce__", "__array_finalize__", "__dlpack__", "__array__", "getfield"};
     if (bad.contains(name) || starts(name, "__i")) return std::strcmp(name, "__invert__") == 0 || std::strcmp(name, "__int__") == 0 ? Purity::pure : Purity::in_place;
     return Purity::pure;
+}
+/// The generator behind numpy.random's functions.
+PyObject* global_random_state() {
+    static PyObject* state = nullptr;
+    PyObject* module = state ? nullptr : module_of("numpy.random.mtrand");
+    if (module) state = Py_XNewRef(PyDict_GetItemString(PyModule_GetDict(module), "_rand"));
+    return state;
+}
+Purity random_purity(const char* name) {
+    static const std::unordered_set<std::string> draws = {"rand", "randn", "random", "random_sample", "randint", "uniform", "normal", "standard_normal", "choice", "permutation", "exponential", "standard_exponential",
+                                                          "beta", "gamma", "standard_gamma", "poisson", "binomial", "laplace", "logistic", "lognormal", "chisquare", "geometric", "gumbel", "multivariate_normal",
+                                                          "multinomial", "dirichlet", "triangular", "weibull", "standard_cauchy", "standard_t", "vonmises", "rayleigh", "pareto", "power", "wald", "f"};
+    return draws.contains(name) ? Purity::random : Purity::effect;
 }
 
 } // namespace
@@ -242,6 +255,10 @@ Purity purity_of(PyObject* callable, std::string& name) {
             return torch_purity(text);
         }
         if (d->d_type == names().ndarray) return array_method_purity(text);
+        if (f->m_self && starts(Py_TYPE(f->m_self)->tp_name, "numpy.random.mtrand.RandomState")) {
+            name = "numpy.random." + name;
+            return f->m_self == global_random_state() ? random_purity(f->m_ml->ml_name) : Purity::effect;
+        }
         if (starts(d->d_type->tp_name, "numpy.")) return starts(text, "__set") || std::strcmp(text, "dump") == 0 || std::strcmp(text, "tofile") == 0 ? Purity::effect : Purity::pure;
         return Purity::unknown;
     }
@@ -254,6 +271,7 @@ Purity purity_of(PyObject* callable, std::string& name) {
                    : (callable == reinterpret_cast<PyObject*>(&PyFloat_Type) || callable == reinterpret_cast<PyObject*>(&PyLong_Type) ? Purity::pure : Purity::unknown);
     }
     if (Py_TYPE(callable)->tp_name && std::strcmp(type->tp_name, "operator.attrgetter") == 0) return Purity::pure;
+        if (std::strstr(d->d_type->tp_name, "random")) return Purity::effect;
     auto text = Owned<>::steal(PyObject_GetAttrString(callable, "__name__"));
     PyErr_Clear();
     if (text && PyUnicode_Check(text.get())) name = PyUnicode_AsUTF8(text.get());

@@ -72,7 +72,6 @@ Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redi
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
     if (shadows_[id].kind == Shadow::tensor) {
-        if (selects_by_mask(key_id, key)) return stop(a, "boolean indexing: the size of the result depends on data", "use torch.where or numpy.where");
         Call call;
         call.callable = _PyType_Lookup(Py_TYPE(object), interned("__getitem__"));
         call.args = {id, key_id};
@@ -366,7 +365,18 @@ Recording::Before Recording::unpack(Activation& a, const Instruction& i) {
     PyObject* object = a.sp[-1];
     const ShadowId given = a.shadow(a.sp - 1);
     if (!know(given, object)) return stop_refused(a);
-    auto items = items_of(given, object);
+    std::optional<std::vector<ShadowId>> items;
+    if (shadows_[canonical(given)].kind == Shadow::tensor) {
+        const ShadowId id = canonical(given);
+        const int64_t rows = rows_of_tensor(id);
+        if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns) || needs_autograd({id}) || (i.op == Op::unpack && rows != static_cast<int64_t>(i.arg)))
+            return stop(a, "the rows of a tensor or array are unpacked", "");
+        own_python_ = true; // Tensor.__iter__
+        items.emplace();
+        for (int64_t k = 0; k < rows; k++) items->push_back(row_of_tensor(id, k));
+    } else {
+        items = items_of(given, object);
+    }
     if (!items) return stop_refused(a);
     pending_parts_ = std::move(*items);
     (void)i;
@@ -437,6 +447,12 @@ std::optional<ShadowId> Recording::next_of(ShadowId given) {
         const ShadowId base = it.bases[0];
         auto element = next_of(base);
         if (!element) return std::nullopt;
+    if (shadows_[id].kind == Shadow::tensor) {
+        if ((it.length = rows_of_tensor(id)) < 0) return refuse("the rows of a tensor of unknown size"), 0;
+        it.kind = IteratorShadow::rows;
+        it.bases = {id};
+        return iterator(std::move(it), nullptr);
+    }
         iterators_[index].position++;
         auto number = Owned<>::steal(PyLong_FromLongLong(count));
         const ShadowId k = constant(number.get());
@@ -465,6 +481,12 @@ std::optional<ShadowId> Recording::next_of(ShadowId given) {
     }
     }
 }
+    case IteratorShadow::rows: {
+        if (it.position >= it.length) return std::nullopt;
+        const ShadowId base = it.bases[0];
+        const int64_t k = it.position++;
+        return row_of_tensor(base, k);
+    }
 int64_t Recording::turns_of(ShadowId given) {
     const IteratorShadow& it = iterators_[iterator_of_.at(canonical(given))];
     if (it.kind == IteratorShadow::enumerate) return turns_of(it.bases[0]);
@@ -473,7 +495,7 @@ int64_t Recording::turns_of(ShadowId given) {
         for (ShadowId b : it.bases) least = std::min(least, turns_of(b));
         return it.bases.empty() ? 0 : least;
     }
-    return it.kind == IteratorShadow::range ? it.length - it.position : static_cast<int64_t>(it.items.size()) - it.position;
+    return it.kind == IteratorShadow::range || it.kind == IteratorShadow::rows ? it.length - it.position : static_cast<int64_t>(it.items.size()) - it.position;
 }
 
 Recording::Before Recording::get_iter(Activation& a, const Instruction& i, Redirect& redirect) {
@@ -482,8 +504,13 @@ Recording::Before Recording::get_iter(Activation& a, const Instruction& i, Redir
     const ShadowId given = a.shadow(a.sp - 1);
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
-    if (shadows_[id].kind == Shadow::tensor) return stop(a, "a loop over the rows of a tensor or array", "");
-    if (shadows_[id].kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(object))) {
+    if (shadows_[id].kind == Shadow::tensor) {
+        own_python_ = true; // Tensor.__iter__
+        const int64_t rows = rows_of_tensor(id);
+        if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns)) return stop(a, "a loop over the rows of a tensor or array", "");
+        if (needs_autograd({id})) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
+    }
+    if (shadows_[id].kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(object)) && !module_items(id, object)) {
         PyObject* found = _PyType_Lookup(Py_TYPE(object), interned("__iter__"));
         guard_type_attribute(Py_TYPE(object), interned("__iter__"), found);
         if (found && PyFunction_Check(found) && !(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(found))->co_flags & CO_GENERATOR)) {

@@ -189,6 +189,7 @@ Recording::Before Recording::in_place_call(Activation& a, Call c, ShadowId targe
     }
     const graph::NodeId value = builder_.cast(*node, was.dtype, from);
     auto root = value_of_root(target, value, from);
+    if (made.domain == graph::Domain::numpy && is_float(made.dtype) && !varies(*node)) return stop(a, "NumPy's own warnings of an operation on constants", "");
     if (!root) return stop(a, root.reason(), "");
     return pend_write(a, target, *root, value, object);
 }

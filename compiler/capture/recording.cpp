@@ -86,7 +86,7 @@ PyObject* Recording::canonical_key(PyObject* key) {
     if (!known) PyErr_Clear();
     return known;
 }
-bool Recording::is_tensor(ShadowId id) const { return id && shadows_[canonical(id)].kind == Shadow::tensor; }
+bool Recording::is_tensor(ShadowId id) const { return id && shadows_[canonical(id)].kind == Shadow::tensor && !shadows_[canonical(id)].unsized; }
 
 // ------------------------------------------------------------------------------------------------ values from outside
 namespace {
@@ -401,7 +401,9 @@ ValueRef Recording::ref_of(ShadowId given) {
     case Shadow::nothing: return {};
     case Shadow::raw: case Shadow::object: case Shadow::number: case Shadow::outcome: return s.ref;
     case Shadow::constant: return s.ref;
-    case Shadow::tensor: return s.source != Guard::none_ ? s.ref : ValueRef{ValueRef::node, s.as_object.valid() ? s.as_object.index : s.node.index};
+    case Shadow::tensor:
+        if (s.unsized) return s.ref;
+        return s.source != Guard::none_ ? s.ref : ValueRef{ValueRef::node, s.as_object.valid() ? s.as_object.index : s.node.index};
     case Shadow::super_: refuse("super() kept in a variable"); return {};
     case Shadow::fresh: {
         const uint32_t index = s.fresh_index;
@@ -460,6 +462,12 @@ ValueRef Recording::ref_of(ShadowId given) {
             object.kind = at(it.bases[0]).type == &PyList_Type ? NewObject::list_iterator : NewObject::tuple_iterator;
             object.parts = bases;
             break;
+        case IteratorShadow::rows: {
+            static PyObject* const iter = PyDict_GetItemString(PyEval_GetBuiltins(), "iter");
+            called(iter);
+            object.parts = bases;
+            break;
+        }
         case IteratorShadow::dict_keys: case IteratorShadow::dict_values: case IteratorShadow::dict_items:
             called(_PyType_Lookup(&PyDict_Type, interned(it.kind == IteratorShadow::dict_keys ? "keys" : it.kind == IteratorShadow::dict_values ? "values" : "items")));
             object.parts = bases;

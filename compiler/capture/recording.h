@@ -174,7 +174,15 @@ class Recording final : public frame::Recorder {
     ShadowId finish_call(Activation& a, PyObject* result);
     ShadowId finish_lowered(Activation& a, PyObject* result, graph::NodeId node);
     ShadowId finish_extern(Activation& a, PyObject* result);
-    ShadowId extern_value(uint32_t external, int item, PyObject* value, graph::NodeId call);
+    ShadowId extern_value(uint32_t external, int item, PyObject* value, graph::NodeId call, bool unsized);
+    bool holds_unsized(ShadowId given) const;
+    bool is_unsized(const Call& c, PyObject* result);
+    bool may_draw(const Call& c) const;
+    int64_t last_call(const ValueRef& r) const;
+    bool varies(graph::NodeId node);
+    ShadowId row_of_tensor(ShadowId base, int64_t k);
+    int64_t rows_of_tensor(ShadowId id) const;
+    std::vector<bool> varies_; // by node index: depends on anything but constants
     uint32_t make_extern(const Call& call, bool view);
     bool in_place(Activation& a, ShadowId target, PyObject* object, const char* what);
     ShadowId tensor_shadow(graph::NodeId node, PyObject* object, ValueRef ref);

@@ -134,6 +134,7 @@ struct ExternTemplate {
     std::vector<ValueRef> args;  // positional then keyword
     Owned<> kwnames;             // tuple or null
     bool releases = false;       // long: worth releasing the GIL (not needed for Python callables)
+    enum Draws : uint8_t { nothing, torch_numbers, numpy_numbers } draws = nothing; // from a global generator, put back if the replay fails
     std::vector<uint32_t> results; // indices into outcomes
 };
 

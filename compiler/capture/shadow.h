@@ -29,6 +29,7 @@ struct Shadow {
     bool identity = false;      // object: its identity is guarded, it is the same in every replay
     bool written = false;       // container or tensor that the segment has written
     bool viewed = false;        // tensor: something else shares its memory in a way that is not followed
+    bool unsized = false;       // tensor: its size depends on data, or we have no name for its elements; only eager calls take it
     bool requires_grad = false; // tensor
     uint32_t writes = 0;        // tensor input: how often it was changed in place
     graph::NodeId node;         // tensor: its present value
@@ -41,7 +42,7 @@ struct Shadow {
 
 /// Iterators made in the segment.
 struct IteratorShadow {
-    enum Kind : uint8_t { sequence, range, enumerate, zip, reversed, dict_keys, dict_values, dict_items } kind;
+    enum Kind : uint8_t { sequence, range, enumerate, zip, reversed, dict_keys, dict_values, dict_items, rows } kind; // rows: of a tensor or array
     std::vector<ShadowId> bases; // sequence: the list or tuple; enumerate, zip: iterators; dict_*: the dict
     int64_t position = 0, start = 0, step = 1, length = 0;
     std::vector<ShadowId> items; // elements fixed when it was made (tuples, dicts with guarded keys)

@@ -14,7 +14,7 @@ namespace dyno::capture {
 std::optional<graph::Operand> Recording::operand(ShadowId given, graph::Domain domain) {
     const ShadowId id = canonical(given);
     const Shadow& s = shadows_[id];
-    if (s.kind == Shadow::tensor) return graph::Operand(s.node, false);
+    if (s.kind == Shadow::tensor) return s.unsized ? std::nullopt : std::optional(graph::Operand(s.node, false));
     if (s.kind == Shadow::constant && s.real) {
         PyObject* v = s.real;
         if (PyBool_Check(v)) return graph::Operand(builder_.constant_integer(v == Py_True, DType::b8, domain), true);
@@ -32,12 +32,20 @@ std::optional<graph::Operand> Recording::operand(ShadowId given, graph::Domain d
     if (s.kind == Shadow::number) {
         if (auto it = scalar_nodes_.find(id); it != scalar_nodes_.end()) return graph::Operand(it->second, true);
         if (s.type != &PyFloat_Type && s.type != &PyLong_Type && s.type != &PyBool_Type) return std::nullopt;
-        const graph::NodeId node = builder_.scalar(s.type == &PyFloat_Type ? DType::f64 : s.type == &PyBool_Type ? DType::b8 : DType::i64, domain);
+        const graph::NodeId node = builder_.scalar(s.type == &PyFloat_Type ? DType::f64 : s.type == &PyBool_Type ? DType::b8 : DType::i64, domain, {}, last_call(s.ref));
         segment_.scalar_values.push_back(s.ref);
         scalar_nodes_[id] = node;
         return graph::Operand(node, true);
     }
     return std::nullopt;
+}
+
+/// The last extern on whose result the number depends, -1: none.
+int64_t Recording::last_call(const ValueRef& r) const {
+    if (r.kind == ValueRef::outcome) return segment_.outcomes[r.index].external;
+    if (r.kind != ValueRef::scalar) return -1;
+    const ScalarStep& step = segment_.scalar_steps[r.index];
+    return std::max(last_call(step.a), last_call(step.b));
 }
 
 bool Recording::needs_autograd(const std::vector<ShadowId>& args) {
@@ -62,14 +70,14 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
         any_tensor |= holds_tensor(c.args[k]);
     }
     if (states_a_fact(c)) return pend_constant();
-    if (c.args.size() == 1 && c.row && c.row->lower == lower::where) return stop(a, "the size of the result of where() depends on data", "");
     if (needs_autograd(c.args)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
     std::string name;
     Purity purity = c.row ? Purity::pure : purity_of(c.callable, name);
     if (c.name.empty()) c.name = c.row ? c.row->path : name;
     if ((purity == Purity::random || purity == Purity::effect) && is_idle(c)) purity = Purity::pure;
     if (purity == Purity::unknown) return stop(a, "a call of " + (name.empty() ? std::string("unknown native code") : name + ", which is not known to be free of effects"), "");
-    if (purity == Purity::random) return stop(a, c.name + " draws random numbers", "");
+    if (purity == Purity::random && !may_draw(c)) return stop(a, c.name + " draws random numbers", "");
+    if (c.name == "torch.tensor" && any_tensor) return stop(a, "torch.tensor() of tensors warns", "use clone()");
     if (purity == Purity::in_place) return stop(a, c.name + " writes in place", "");
     if (purity == Purity::effect) return stop(a, c.name + " has an effect outside", "");
     for (Py_ssize_t k = 0; c.kwnames && k < PyTuple_GET_SIZE(c.kwnames); k++) {
@@ -81,7 +89,6 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
         }
         if (PyUnicode_CompareWithASCIIString(key, "inplace") == 0 && c.values[index] != Py_False) return stop(a, c.name + " writes in place", "");
     }
-    (void)any_tensor;
     pending_call_ = std::move(c);
     pending_ = PendingKind::call;
     return Before::perform;
@@ -143,7 +150,7 @@ bool Recording::states_a_fact(const Call& c) const {
     for (const char* fact : facts)
         if (std::strcmp(d->d_method->ml_name, fact) == 0) {
             for (ShadowId id : c.args)
-                if (shadows_[canonical(id)].kind != Shadow::tensor && shadows_[canonical(id)].kind != Shadow::constant) return false;
+                if (!is_tensor(id) && shadows_[canonical(id)].kind != Shadow::constant) return false;
             // The offset into the storage is not among the guarded facts of an input.
             return std::strcmp(fact, "storage_offset") != 0;
         }
@@ -297,6 +304,9 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
     const graph::Type& said = builder_.type(node);
     const bool scalar_object = python::numpy_scalar_dtype(result) != DType::none;
     if (t.dtype != said.dtype || t.dims != said.dims || t.domain != said.domain) return 0;
+    // What constants make is worked out by the compiler, which raises no flag.
+    const graph::OpKind how = graph_kind(node);
+    if (said.domain == graph::Domain::numpy && is_float(said.dtype) && how != graph::OpKind::leaf && how != graph::OpKind::movement && !varies(node)) return 0;
     // Integer arithmetic of NumPy scalar objects warns when it overflows; arrays wrap in silence.
     const graph::OpKind kind_of = graph_kind(node);
     if (scalar_object && is_int(t.dtype) && (kind_of == graph::OpKind::unary || kind_of == graph::OpKind::binary)) return 0;
@@ -331,14 +341,15 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
     segment_.numpy_scalar[node.index] = scalar_object;
     if (said.domain == graph::Domain::numpy) segment_.numpy_flags = true;
     tensor_nodes_++;
+    line_note(a, "captured", "", "");
     const ShadowId id = tensor_shadow(node, result, {ValueRef::node, node.index});
-    shadows_[id].viewed = view;
     if (bases.size() == 1 && follow_view(id, bases[0], twin)) return id;
     if (view && written) {
         end_before(a, "a view of an unusual kind of a tensor that was changed in place", "");
         return 0;
     }
     for (ShadowId base : bases) shadows_[base].viewed = true;
+    shadows_[id].viewed = view;
     return id;
 }
 
@@ -365,20 +376,70 @@ uint32_t Recording::make_extern(const Call& c, bool view) {
     std::sort(uses.begin(), uses.end());
     uses.erase(std::unique(uses.begin(), uses.end()), uses.end());
     const uint32_t index = builder_.add_extern(c.name, std::move(uses), view);
-    segment_.externs.push_back(std::move(t));
     bool of_numpy = c.name.rfind("numpy", 0) == 0;
     for (graph::NodeId use : builder_.graph().externs[index].uses) of_numpy |= builder_.type(use).domain == graph::Domain::numpy;
     if (of_numpy) segment_.numpy_externs = true;
+    std::string unused;
+    if (!c.row && purity_of(c.callable, unused) == Purity::random && !is_idle(c)) t.draws = of_numpy ? ExternTemplate::numpy_numbers : ExternTemplate::torch_numbers;
+    segment_.externs.push_back(std::move(t));
     return index;
 }
 
-ShadowId Recording::extern_value(uint32_t external, int item, PyObject* value, graph::NodeId call) {
+bool Recording::varies(graph::NodeId node) {
+    for (uint32_t k = static_cast<uint32_t>(varies_.size()); k < builder_.size(); k++) {
+        const graph::Node& n = builder_[{k}];
+        bool any = n.op == graph::Op::input || n.op == graph::Op::scalar || n.op == graph::Op::extern_call;
+        for (graph::NodeId operand : n.operands) any = any || varies_[operand.index];
+        varies_.push_back(any);
+    }
+    return varies_[node.index];
+}
+
+bool Recording::holds_unsized(ShadowId given) const {
+    const Shadow& s = shadows_[canonical(given)];
+    if (s.kind == Shadow::tensor) return s.unsized;
+    for (ShadowId p : s.parts)
+        if (p && holds_unsized(p)) return true;
+    return false;
+}
+/// Whether the size of a tensor or array that the pending call made may be another next time.
+bool Recording::is_unsized(const Call& c, PyObject* result) {
+    const graph::Type t = type_of(result, nullptr);
+    if (!is_data(result)) return false;
+    if (t.dtype == DType::none || data_dependent_shape(c.name)) return true;
+    if (c.row && c.row->lower == lower::where && c.args.size() == 1) return true;
+    if (c.row && c.row->lower == lower::getitem && c.args.size() == 2 && selects_by_mask(c.args[1], c.values[1])) return true;
+    for (ShadowId id : c.args)
+        if (holds_unsized(id)) return !t.dims.empty();
+    return false;
+}
+/// A library call that draws from torch's or NumPy's global generator, on the CPU: a replay may make it, in its order.
+bool Recording::may_draw(const Call& c) const {
+    for (Py_ssize_t k = 0; c.kwnames && k < PyTuple_GET_SIZE(c.kwnames); k++)
+        for (const char* word : {"generator", "device"})
+            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(c.kwnames, k), word) == 0 && c.values[c.nargs + static_cast<size_t>(k)] != Py_None) return false;
+    for (ShadowId id : c.args)
+        if (is_tensor(id) && builder_.type(shadows_[canonical(id)].node).device != graph::DeviceKind::cpu) return false;
+    return true;
+}
+
+ShadowId Recording::extern_value(uint32_t external, int item, PyObject* value, graph::NodeId call, bool unsized) {
     std::vector<int64_t> strides;
     const graph::Type t = type_of(value, &strides);
     Outcome outcome{};
     outcome.external = external;
     outcome.item = item;
     outcome.type = Py_TYPE(value);
+    if (unsized) {
+        const ShadowId id = tensor_shadow(call, value, {ValueRef::outcome, static_cast<uint32_t>(segment_.outcomes.size())});
+        shadows_[id].unsized = true;
+        const Memory mine = memory_of(value);
+        for (size_t k = 0; k < pending_call_.values.size(); k++)
+            if (is_data(pending_call_.values[k]) && (!mine.first || overlaps(mine, memory_of(pending_call_.values[k])))) outcome.is_view = at(pending_call_.args[k]).viewed = shadows_[id].viewed = true;
+        segment_.externs[external].results.push_back(static_cast<uint32_t>(segment_.outcomes.size()));
+        segment_.outcomes.push_back(std::move(outcome));
+        return id;
+    }
     if (t.dtype != DType::none) {
         const graph::NodeId node = item < 0 ? call : builder_.extern_result(call, item, t);
         outcome.node = node;
@@ -423,8 +484,7 @@ ShadowId Recording::finish_extern(Activation& a, PyObject* result) {
     const bool number = PyFloat_CheckExact(result) || PyLong_CheckExact(result) || PyBool_Check(result);
     for (ShadowId id : c.args) // an eager call would see the object before its change, which is committed last
         if (holds_written(id)) return refuse_result("a tensor that was changed in place is used by a library call");
-    if (data_dependent_shape(c.name)) return refuse_result("the size of the result of " + c.name + " depends on data");
-    if (first.dtype == DType::none && !number && !sequence) {
+    if (first.dtype == DType::none && !number && !sequence && !is_data(result)) {
         // Immutable answers about static facts (dtype, device) are constants; None means an effect.
         if (result != Py_None && is_immutable(result) && !PyUnicode_CheckExact(result)) return constant(result);
         return refuse_result(c.name + " returns a " + Py_TYPE(result)->tp_name);
@@ -432,7 +492,7 @@ ShadowId Recording::finish_extern(Activation& a, PyObject* result) {
     if (sequence)
         for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result); k++) {
             PyObject* item = PySequence_Fast_GET_ITEM(result, k);
-            if (type_of(item, nullptr).dtype == DType::none && !PyLong_CheckExact(item) && !PyFloat_CheckExact(item))
+            if (type_of(item, nullptr).dtype == DType::none && !is_data(item) && !PyLong_CheckExact(item) && !PyFloat_CheckExact(item) && !PyBool_Check(item))
                 return refuse_result(c.name + " returns a sequence of other things than tensors");
         }
     if (sequence && PySequence_Fast_GET_SIZE(result) == 0) return refuse_result(c.name + " returns an empty sequence");
@@ -441,18 +501,23 @@ ShadowId Recording::finish_extern(Activation& a, PyObject* result) {
     if (sequence) first = type_of(PySequence_Fast_GET_ITEM(result, 0), nullptr);
     if (first.dtype == DType::none) {
         first.dtype = PyFloat_CheckExact(result) ? DType::f64 : DType::i64;
-        first.domain = graph::Domain::torch;
+        first.domain = Py_TYPE(result) == names().ndarray ? graph::Domain::numpy : graph::Domain::torch;
     }
     const graph::NodeId call = builder_.extern_call(external, first, span_of(a));
     node_strides_.resize(builder_.size());
+    std::vector<int64_t>& dense = node_strides_[call.index]; // of what nobody but other calls reads
+    dense.assign(first.dims.size(), 1);
+    for (size_t k = dense.size(); k-- > 1;) dense[k - 1] = dense[k] * std::max<int64_t>(1, first.dims[k]);
     tensor_nodes_++;
+    line_note(a, "captured", "", "");
     if (!sequence) {
-        const ShadowId id = extern_value(external, -1, result, call);
+        const ShadowId id = extern_value(external, -1, result, call, is_unsized(c, result));
         return id ? id : refuse_result(c.name + " returns a value that is not followed");
     }
     std::vector<ShadowId> parts;
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result); k++) {
-        const ShadowId id = extern_value(external, static_cast<int>(k), PySequence_Fast_GET_ITEM(result, k), call);
+        PyObject* part = PySequence_Fast_GET_ITEM(result, k);
+        const ShadowId id = extern_value(external, static_cast<int>(k), part, call, is_unsized(c, part));
         if (!id) return refuse_result(c.name + " returns a value that is not followed");
         parts.push_back(id);
     }
@@ -481,6 +546,9 @@ ShadowId Recording::attribute_of_tensor(ShadowId id, PyObject* object, PyObject*
     PyObject* found = _PyType_Lookup(type, name);
     if (!found || Py_TYPE(found) != &PyGetSetDescr_Type) return 0;
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) guard_type_attribute(type, name, found);
+    if (at(id).unsized)
+        for (const char* sized : {"shape", "size", "nbytes", "ndim"})
+            if (std::strcmp(text, sized) == 0) return 0;
     for (const char* fact : facts)
         if (std::strcmp(text, fact) == 0) {
             if (Py_TYPE(object) == names().ndarray || python::is_tensor_class(type) || python::numpy_scalar_dtype(object) != DType::none) {

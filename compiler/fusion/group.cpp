@@ -161,6 +161,10 @@ class Grouper {
         if (node(id).op == Op::cat) return place_cat(id, nests, others);
         if (view_[id]) return place_view(id, nests, others);
         const bool stored = must_[id] || slot_[id].first >= 0;
+        if (node(id).op == Op::scalar && !node(id).ints.empty()) // known only after that call
+            for (GroupId c : nests)
+                for (uint32_t call = 0; call < id; call++)
+                    if (is_call(call) && node(call).ints[0] == node(id).ints[0]) group(c).reads.insert(call);
         if (is_number(id) && !stored) return;
         if (!stored && nests.empty()) return;
         if (!stored && inline_everywhere(id, nests)) return;

@@ -69,8 +69,10 @@ NodeId Builder::input(Type type, std::vector<int64_t> strides, SourceSpan from) 
     return id;
 }
 
-NodeId Builder::scalar(DType dtype, Domain domain, SourceSpan from) {
-    NodeId id = add_node({Op::scalar, Type{dtype, {}, DeviceKind::cpu, 0, domain}, {}, {}, 0.0, -1, from});
+NodeId Builder::scalar(DType dtype, Domain domain, SourceSpan from, int64_t after) {
+    Node node{Op::scalar, Type{dtype, {}, DeviceKind::cpu, 0, domain}, {}, {}, 0.0, -1, from};
+    if (after >= 0) node.ints = {after};
+    NodeId id = add_node(std::move(node));
     graph_.scalars.push_back({id});
     return id;
 }

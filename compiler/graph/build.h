@@ -38,7 +38,8 @@ class Builder {
     // --- leaves
     NodeId input(Type type, std::vector<int64_t> strides, SourceSpan from = {});
     /// A run-time number: b8, i64 or f64 for Python's, any dtype for a NumPy scalar object or an item.
-    NodeId scalar(DType dtype, Domain domain = Domain::torch, SourceSpan from = {});
+    /// `after`: the number is known only once that extern has been called (-1: from the start).
+    NodeId scalar(DType dtype, Domain domain = Domain::torch, SourceSpan from = {}, int64_t after = -1);
     NodeId constant(double number, DType dtype, Domain domain = Domain::torch, SourceSpan from = {});
     NodeId constant_integer(int64_t value, DType dtype, Domain domain = Domain::torch, SourceSpan from = {});
     /// A constant spread over `type.dims` (zeros, ones, full).

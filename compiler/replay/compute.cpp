@@ -182,6 +182,7 @@ void run_extern(RunState& run, const Stretch& stretch) {
     const auto& step = std::get<fusion::ExternStep>(run.plan.product.schedule.steps[stretch.first]);
     poll();
     const capture::ExternTemplate& call = run.plan.segment.externs.at(step.extern_index);
+    run.random.before(call.draws);
     PyObject** args = run.arguments.data() + 1; // the place before is the callee's to use
     for (size_t i = 0; i < call.args.size(); ++i) args[i] = run.value(call.args[i]);
     const size_t named = call.kwnames ? static_cast<size_t>(PyTuple_GET_SIZE(call.kwnames.get())) : 0;
@@ -213,6 +214,8 @@ bool errstate_minds(uint32_t flags) {
 
 void compute(RunState& run) {
     const LaunchPlan& plan = run.plan;
+    std::optional<FailOnWarnings> silent;
+    if (plan.extern_count) silent.emplace();
     std::optional<RaiseNumpyErrors> quiet;
     if (plan.segment.numpy_externs && plan.extern_count) quiet.emplace();
     for (const Stretch& stretch : plan.stretches) {

@@ -156,6 +156,8 @@ Outcome run_with(LaunchPlan& plan, const Inputs& inputs, Checked* checked) {
     } catch (const std::bad_alloc&) {
         PyErr_Clear();
     }
+    if (outcome.kind == Outcome::committed) run.random.forget();
+    else run.random.put_back();
     outcome.kernels = run.kernels;
     outcome.externs = run.externs;
     return outcome;

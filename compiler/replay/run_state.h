@@ -10,7 +10,21 @@ namespace dyno::replay {
 /// Thrown inside a compute or prepare phase, and caught by run(): the segment is to run natively. Carries nothing: Python raises the error.
 struct ComputeFailed : std::exception {};
 
+/// random_state.cpp: the states of global random generators before a replay drew from them.
+class RandomStates {
+  public:
+    /// A call that draws is next: its generator's state is kept, once.
+    void before(capture::ExternTemplate::Draws draws);
+    /// The replay failed: as if nothing had been drawn.
+    void put_back();
+    void forget() { states_[1].reset(), states_[2].reset(); }
+
+  private:
+    Owned<> states_[3]; // by Draws
+};
+
 struct RunState {
+    RandomStates random;
     explicit RunState(LaunchPlan& plan);
     ~RunState();
     RunState(const RunState&) = delete;
@@ -96,6 +110,18 @@ class Commit {
         std::vector<int64_t> strides;
     };
     std::vector<Scratch> scratch_;
+};
+
+/// warnings.cpp: while it lives, a warning that would be shown is raised, on this thread.
+class FailOnWarnings {
+  public:
+    FailOnWarnings();
+    ~FailOnWarnings();
+    FailOnWarnings(const FailOnWarnings&) = delete;
+    FailOnWarnings& operator=(const FailOnWarnings&) = delete;
+
+  private:
+    Owned<> before_, ours_;
 };
 
 /// numpy_errors.cpp: while it lives, NumPy raises where the user's errstate would warn, call, print or raise, so that nothing is shown in compute.
