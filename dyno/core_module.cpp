@@ -1,6 +1,7 @@
 // The extension dyno._core: bindings only. The type Compiled, the functions that dyno/*.py call, and the capsule for the kernel.
 #include "compiler/cache/cache.h"
 #include "compiler/compiler.h"
+#include "compiler/python/make_tensor.h"
 #include "compiler/python/ref.h"
 #include "compiler/python/torch_door.h"
 #include "compiler/report/graph_picture.h"
@@ -189,7 +190,9 @@ PyObject* core_wait(PyObject*, PyObject*) { return compiler::wait(), Py_NewRef(P
 PyObject* core_reset(PyObject*, PyObject* target) {
     Owned<> code;
     if (target != Py_None && !(code = Owned<>::steal(python_code_of(target)))) return PyLong_FromLong(0);
-    return PyLong_FromSize_t(compiler::reset(reinterpret_cast<PyCodeObject*>(code.get())));
+    size_t bytes = compiler::reset(reinterpret_cast<PyCodeObject*>(code.get()));
+    if (target == Py_None) bytes += dyno::python::block_cache_release(); // memory kept for results to come
+    return PyLong_FromSize_t(bytes);
 }
 PyObject* text(const std::string& s) { return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())); }
 /// What a function of ours answers, with a C++ exception as Python's: none may pass through the interpreter.
@@ -218,6 +221,7 @@ PyObject* core_control(PyObject*, PyObject* args) {
     const char *command, *options;
     PyObject* target;
     if (!PyArg_ParseTuple(args, "sOs", &command, &target, &options)) return nullptr;
+    if (std::strcmp(command, "release") == 0) return text(nlohmann::json{{"ok", true}, {"bytes", dyno::python::block_cache_release()}}.dump());
     if (std::strcmp(command, "reason") == 0 && PyUnicode_Check(target)) { // how a recorded phrase is told
         const char* phrase = PyUnicode_AsUTF8(target);
         if (!phrase) return nullptr;

@@ -14,7 +14,7 @@ from typing import Callable
 
 import dyno
 from dyno import _backend
-from dyno.magics import agreement, bench_page, facts, target as targets, timing
+from dyno.magics import agreement, bench_page, facts, memory, target as targets, timing
 from dyno.magics.errors import UsageError, reason_of, similar
 from dyno.magics.request import ask, failure_headed
 from dyno.magics.result import Result
@@ -103,13 +103,22 @@ def measured(request, others, seconds):
         try:
             contestants.append(other_contestant(row, target, expected, kept, verdicts))
         except Exception as error:  # another contestant's failure is a finding, not the user's error
-            hint = "; give a function that takes arrays: --vs numpy:g" if row.name == "numpy" else ""
+            hint = "; name a function that takes arrays: --vs numpy:FUNCTION" if row.name == "numpy" else ""
             absent.append({"name": row.name, "reason": reason_of(error).splitlines()[0] + hint})
     hits = total_hits()
     timing.measure(contestants, seconds)
     hits = total_hits() - hits
+    peaks = {contestant.name: peak(contestant) for contestant in contestants}
     after = ask("explain", target.function, {}, request.shell, target.name)
-    return assembled(request, contestants, absent, verdicts, after, hits)
+    return assembled(request, contestants, absent, verdicts, after, hits, peaks)
+
+
+def peak(contestant):
+    """The memory that one further call needs at its peak, results included; blocks that dyno keeps for results are given back before."""
+    _backend.core.control("release", None, "{}")
+    with contestant.inside():
+        contestant.runs += 1
+        return memory.peak_of(contestant.call)
 
 
 def total_hits():
@@ -190,7 +199,7 @@ def other_contestant(row, target, expected, kept, verdicts):
     return contestant
 
 
-def assembled(request, contestants, absent, verdicts, after, hits):
+def assembled(request, contestants, absent, verdicts, after, hits, peaks):
     """The report: every sample, and the figures made from them."""
     base = contestants[0]
     rows = []
@@ -203,6 +212,7 @@ def assembled(request, contestants, absent, verdicts, after, hits):
                 "first_call_s": contestant.first_call, "warmup_calls": contestant.warmup_calls, "calls_a_sample": contestant.number,
                 "samples_s": contestant.samples, "runs": contestant.runs, "speedup": ratio, "speedup_interval": [low, high],
                 "noisy": upper - lower > timing.NOISY * median, "agreement": verdicts.get(contestant.name),
+                "peak_bytes": peaks.get(contestant.name),
             }
         )  # fmt: skip
     compiled = next((row for row in rows if row["name"] == "compiled"), None)
@@ -211,10 +221,17 @@ def assembled(request, contestants, absent, verdicts, after, hits):
         "schema": "dyno.report/1", "kind": "bench", "function": after["function"], "call": request.target.call,
         "arguments": [{"text": described(value)} for value in (*request.target.args, *request.target.kwargs.values())],
         "threads": threads(), "versions": versions(), "runs": sum(row["runs"] for row in rows), "contestants": rows, "absent": absent,
-        "kernels": len(facts.kernels(after)), "compile_s": compile_s, "hits": hits,
+        "kernels": len(facts.kernels(after)), "compile_s": compile_s, "hits": hits, "bytes_moved": bytes_moved(after),
         "interpreted_because": None if compiled is None or hits else (facts.reasons(after) or [{"text": "no reason is known"}])[0]["text"],
         "break_even_calls": break_even(rows[0], compiled, compile_s),
     }  # fmt: skip
+
+
+def bytes_moved(report):
+    """What the kernels of the one compiled part read and write in a run; ``None`` where several parts or versions take turns."""
+    entries = report.get("entries", ())
+    sizes = [kernel.get("bytes") for kernel in facts.kernels(report)]
+    return sum(sizes) if len(entries) == 1 and sizes and None not in sizes else None
 
 
 def break_even(eager, compiled, compile_s):

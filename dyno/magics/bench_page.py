@@ -1,6 +1,6 @@
 """The display of a benchmark: one table, the spread as bars, and what follows from it. Pure: a report in, a page out."""
 
-from dyno.magics import agreement, facts
+from dyno.magics import agreement, facts, memory
 from dyno.magics.page import BREAK, FUSED, INTERPRETED, Cell, Page, Say, table
 
 SMALL = 20e-6  # a call below this is mostly overhead
@@ -50,19 +50,28 @@ def times(report):
         name = row["name"] + (" (noisy)" if row["noisy"] else "")
         median = Cell(seconds(row["median_s"]), tone, bar=spread)
         rows.append(
-            (name, median, seconds(row["upper_s"] - row["lower_s"]), seconds(row["min_s"]), seconds(row["first_call_s"]), versus(row))
+            (
+                name,
+                median,
+                seconds(row["upper_s"] - row["lower_s"]),
+                seconds(row["min_s"]),
+                seconds(row["first_call_s"]),
+                memory.in_words(row.get("peak_bytes")),
+                versus(row),
+            )
         )
-    columns = ("", "median", "IQR", "min", "first call", "vs interpreted")
-    return table("Steady state, seconds a call", columns, rows, right=("IQR", "min", "first call"))
+    columns = ("", "median", "IQR", "min", "first call", "peak mem", "vs interpreted")
+    return table("Steady state, time a call", columns, rows, right=("IQR", "min", "first call", "peak mem"))
 
 
 def versus(row):
-    """``3.39x (3.3-3.5)``, or that there is no difference."""
+    """``3.39x (3.3-3.5)``, or that there is no difference, which is what an interval around 1 means."""
     if row["name"] == "interpreted":
         return "1.00x"
     low, high = row["speedup_interval"]
-    plain = f"{row['speedup']:.2f}x ({low:.2f}-{high:.2f})"
-    return f"{plain} no difference" if low <= 1.0 <= high else plain
+    if low <= 1.0 <= high:
+        return f"no difference ({low:.2f}-{high:.2f})"
+    return f"{row['speedup']:.2f}x ({low:.2f}-{high:.2f})"
 
 
 def readings(report):
@@ -82,6 +91,9 @@ def readings(report):
             yield "too small to gain: at this size the call itself costs more than its work", INTERPRETED
         return
     facts_words = f"{facts.count(report['kernels'], 'kernel')}, compiled in {seconds(report['compile_s'])} in the background"
+    if report.get("bytes_moved"):
+        rate = report["bytes_moved"] / compiled["median_s"] / 1e9
+        facts_words += f"; {report['bytes_moved'] / 1e6:,.3g} MB moved, {rate:.3g} GB/s"
     after = report["break_even_calls"]
     yield (f"worth it after {facts.count(after, 'call')}; {facts_words}" if after is not None else facts_words), FUSED
 

@@ -9,6 +9,16 @@ from dyno.magics.request import ask
 from dyno.magics.result import Result
 
 LAST = 5
+MEANINGS = {
+    "captures": "parts that were compiled",
+    "hits": "runs of compiled parts",
+    "graph_breaks": "parts that end at a break",
+    "kernels": "generated programs in place",
+    "extern_calls": "library calls from compiled parts",
+    "recompiles": "parts compiled again for a place that had one",
+    "dropped": "parts given up as slower or outdated",
+}
+EVENTS = {"capture": "compiled", "recompile": "recompiled"}
 
 
 def run(request):
@@ -26,8 +36,8 @@ def page(report, options):
     blocks.append(
         table(
             "Since the start of this process",
-            ("counter", "value"),
-            [(name.replace("_", " "), report.get("totals", {}).get(name, 0)) for name in TOTALS],
+            ("counter", "value", "meaning"),
+            [(name.replace("_", " "), report.get("totals", {}).get(name, 0), MEANINGS[name]) for name in TOTALS],
             right=("value",),
         )
     )
@@ -39,7 +49,7 @@ def page(report, options):
         blocks += [Say(f"Memory: {', '.join(known)}")] if known else []
     events = (report.get("events") or ())[-LAST:]
     if events:
-        rows = [(event["kind"].replace("_", " "), event["text"], place(event) if event.get("line") is not None else "") for event in events]
+        rows = [(EVENTS.get(event["kind"], event["kind"]), event["text"], place(event) if event.get("line") is not None else "") for event in events]
         blocks.append(table("Last events", ("event", "what", "where"), rows))
     blocks.append(Say("Help: %dyno help"))
     return Page(f"dyno {dyno.__version__}: {state}", tuple(blocks))

@@ -167,3 +167,15 @@ def test_break_even():
 @pytest.mark.parametrize(("value", "words"), [(3.9, "3.9 s"), (0.0413, "41.3 ms"), (5.2e-05, "52 us"), (2e-07, "200 ns"), (None, "")])
 def test_seconds(value, words):
     assert bench_page.seconds(value) == words
+
+
+def test_peak_memory_is_what_the_call_touches():
+    from dyno.magics import memory
+
+    block = 64 * 2**20
+    found = memory.peak_of(lambda: bytes(bytearray(block)))
+    if found is None:
+        pytest.skip("the system does not tell")
+    assert 1.5 * block < found < 3 * block  # a bytearray and its copy
+    assert memory.peak_of(lambda: None) < 2**20
+    assert [memory.in_words(size) for size in (None, 0, 1.5 * 2**20, 192 * 2**20)] == ["", "0 MB", "1.5 MB", "192 MB"]
