@@ -148,52 +148,64 @@ void GridEmitter::join_kernel() {
         unravel(number_, Axis::parallel, unit_index_, plan_.unit_count, columns);
         std::vector<Accumulator> all = accumulators(0);
         const int lanes = columns ? plan_.lanes : 1;
-        Value* scratch = function_->getArg(static_cast<unsigned>(function_->arg_size()) - 1);
         for (size_t k = 0; k < all.size(); k++) {
             Accumulator& a = all[k];
-            const auto types = a.reducer.types();
-            llvm::SmallVector<Value*, 2> places;
-            for (Value* v : a.reducer.identity(lanes)) {
-                places.push_back(alloca_of(v->getType()));
-                b_.CreateStore(v, places.back());
+            for (Value* v : identity(a, lanes)) {
+                a.places.push_back(alloca_of(v->getType()));
+                b_.CreateStore(v, a.places.back());
             }
+            const auto read = [&] {
+                Reducer::State state;
+                for (Value* p : a.places) state.push_back(b_.CreateLoad(llvm::cast<llvm::AllocaInst>(p)->getAllocatedType(), p));
+                return state;
+            };
             loop(i64(0), i64(plan_.parts), i64(1), [&](Value* part) {
-                Value* base = b_.CreateMul(b_.CreateAdd(b_.CreateMul(number_, i64(plan_.parts)), part), i64(static_cast<int64_t>(all.size()) * 2 * lanes));
-                Reducer::State state, other;
-                for (size_t j = 0; j < types.size(); j++) {
-                    state.push_back(b_.CreateLoad(llvm::cast<llvm::AllocaInst>(places[j])->getAllocatedType(), places[j]));
-                    Value* v = lanes == 1 ? nullptr : llvm::PoisonValue::get(llvm::FixedVectorType::get(types[j], static_cast<unsigned>(lanes)));
+                Value* number = b_.CreateAdd(b_.CreateMul(number_, i64(plan_.parts)), part);
+                const Reducer::State state = read();
+                Reducer::State other;
+                for (size_t j = 0; j < state.size(); j++) {
+                    llvm::Type* type = state[j]->getType()->getScalarType();
+                    Value* v = lanes == 1 ? nullptr : llvm::PoisonValue::get(state[j]->getType());
                     for (int l = 0; l < lanes; l++) {
-                        Value* at = b_.CreateAdd(base, i64((static_cast<int64_t>(k) * 2 + static_cast<int64_t>(j)) * lanes + l));
-                        Value* one = b_.CreateLoad(types[j], b_.CreateInBoundsGEP(b_.getInt64Ty(), scratch, at));
+                        Value* one = b_.CreateLoad(type, part_address(all, k, j, l, number));
                         v = lanes == 1 ? one : b_.CreateInsertElement(v, one, static_cast<uint64_t>(l));
                     }
                     other.push_back(v);
                 }
-                state = a.reducer.merge(state, other);
-                for (size_t j = 0; j < types.size(); j++) b_.CreateStore(state[j], places[j]);
+                const Reducer::State next = merged(a, state, other);
+                for (size_t j = 0; j < next.size(); j++) b_.CreateStore(next[j], a.places[j]);
             });
-            Reducer::State state;
-            for (Value* p : places) state.push_back(b_.CreateLoad(llvm::cast<llvm::AllocaInst>(p)->getAllocatedType(), p));
-            unit_value_[a.id] = a.reducer.finish(state);
+            a.state = read();
+            finish(a);
         }
         prepare(plan_.nest.stages);
         row_stores();
     });
 }
 
+/// Where a part of unit-and-part `number` lies: 8 bytes a lane.
+Value* GridEmitter::part_address(const std::vector<Accumulator>& all, size_t which, size_t part, int lane, Value* number) {
+    const int lanes = plan_.nest.mode == NestPlan::columns ? plan_.lanes : 1;
+    int64_t before = 0, total = 0;
+    for (size_t k = 0; k < all.size(); k++) {
+        const auto parts = static_cast<int64_t>(types(all[k]).size());
+        before += k < which ? parts : 0, total += parts;
+    }
+    Value* base = b_.CreateMul(number, i64(total * lanes));
+    Value* at = b_.CreateAdd(base, i64((before + static_cast<int64_t>(part)) * lanes + lane));
+    return b_.CreateInBoundsGEP(b_.getInt64Ty(), function_->getArg(static_cast<unsigned>(function_->arg_size()) - 1), at);
+}
+
 void GridEmitter::store_parts(std::vector<Accumulator>& all) {
     const int lanes = plan_.nest.mode == NestPlan::columns ? plan_.lanes : 1;
-    Value* scratch = function_->getArg(static_cast<unsigned>(function_->arg_size()) - 1);
     when(b_.CreateICmpEQ(sharer_, i32(0)), [&] {
-        Value* base = b_.CreateMul(b_.CreateAdd(b_.CreateMul(number_, i64(plan_.parts)), part_), i64(static_cast<int64_t>(all.size()) * 2 * lanes));
+        Value* number = b_.CreateAdd(b_.CreateMul(number_, i64(plan_.parts)), part_);
         for (size_t k = 0; k < all.size(); k++)
             for (size_t j = 0; j < all[k].state.size(); j++)
                 for (int l = 0; l < lanes; l++) {
                     Value* v = all[k].state[j];
                     if (v->getType()->isVectorTy()) v = b_.CreateExtractElement(v, static_cast<uint64_t>(l));
-                    Value* at = b_.CreateAdd(base, i64((static_cast<int64_t>(k) * 2 + static_cast<int64_t>(j)) * lanes + l));
-                    b_.CreateStore(v, b_.CreateInBoundsGEP(b_.getInt64Ty(), scratch, at));
+                    b_.CreateStore(v, part_address(all, k, j, l, number));
                 }
     });
 }
@@ -205,7 +217,16 @@ std::vector<GridEmitter::Accumulator> GridEmitter::accumulators(uint32_t stage) 
     for (ValueId id = 0; id < nest_.body.size(); id++) {
         const Instruction& i = nest_.body[id];
         if (i.kind != Instruction::reduce || plan_.nest.stage[id] != stage + 1) continue;
-        result.push_back({id, Reducer(wide_, i.how, nest_.body[i.operands[0]].dtype, plan_.nest.mode == NestPlan::rows, true), {}, {}});
+        const ReductionPair* pair = nullptr;
+        bool second = false;
+        for (const ReductionPair& p : plan_.nest.pairs) {
+            if (p.first == id) pair = &p;
+            second = second || p.second == id;
+        }
+        if (second) continue;
+        Reducer reducer(wide_, i.how, nest_.body[i.operands[0]].dtype, plan_.nest.mode == NestPlan::rows, true);
+        const bool joined = pair && pair->kind == ReductionPair::exponentials;
+        result.push_back({id, reducer, pair, plan_.nest.taken_by(nest_, id), joined ? 1 : plan_.lanes, {}, {}});
     }
     return result;
 }
@@ -233,15 +254,8 @@ GridEmitter::Point GridEmitter::step_point(Value* step) {
     return p;
 }
 
-void GridEmitter::one_step(uint32_t s, Point& p, std::vector<Accumulator>& all) {
+void GridEmitter::one_step(uint32_t s, Point& p) {
     for (ValueId id : plan_.nest.needed[s]) value(wide_, &p, id);
-    for (Accumulator& a : all) {
-        Value* v = wide_.splat(value(wide_, &p, nest_.body[a.id].operands[0]));
-        Value* index = nullptr;
-        if (a.reducer.positional()) index = plan_.nest.mode == NestPlan::rows ? consecutive(wide_, p.linear, 1) : wide_.splat(p.linear);
-        Reducer::State next = a.reducer.step(a.state, v, index);
-        for (size_t j = 0; j < next.size(); j++) a.state[j] = p.active ? b_.CreateSelect(p.active, next[j], a.state[j]) : next[j];
-    }
     bool stores = false;
     for (size_t k = 0; k < nest_.stores.size(); k++) stores |= plan_.nest.element_store[k] && plan_.nest.stage[nest_.stores[k].value] == s;
     if (!stores) return;
@@ -257,7 +271,7 @@ void GridEmitter::one_step(uint32_t s, Point& p, std::vector<Accumulator>& all) 
 /// One pass over the unit's row: elements, stores, and the reductions that end with it.
 void GridEmitter::stage(uint32_t s, std::vector<Point>& kept) {
     std::vector<Accumulator> all = accumulators(s);
-    for (Accumulator& a : all) a.state = a.reducer.identity(plan_.lanes);
+    for (Accumulator& a : all) a.state = identity(a, a.lanes);
     if (plan_.resident) {
         for (int step = 0; step < plan_.steps; step++) {
             if (s == 0) {
@@ -267,7 +281,8 @@ void GridEmitter::stage(uint32_t s, std::vector<Point>& kept) {
                     if (nest_.body[id].kind == Instruction::load) value(wide_, &kept.back(), id);
             }
         }
-        for (Point& p : kept) one_step(s, p, all);
+        for (Point& p : kept) one_step(s, p);
+        for (Accumulator& a : all) take(a, kept);
     } else if (!plan_.nest.needed[s].empty() || !all.empty()) {
         for (Accumulator& a : all)
             for (Value* v : a.state) {
@@ -285,7 +300,8 @@ void GridEmitter::stage(uint32_t s, std::vector<Point>& kept) {
                 for (ValueId id : plan_.nest.needed[s])
                     if (nest_.body[id].kind == Instruction::load) value(wide_, &points.back(), id);
             }
-            for (Point& p : points) one_step(s, p, all);
+            for (Point& p : points) one_step(s, p);
+            for (Accumulator& a : all) take(a, points);
             for (Accumulator& a : all)
                 for (size_t j = 0; j < a.places.size(); j++) b_.CreateStore(a.state[j], a.places[j]);
         });
@@ -295,86 +311,7 @@ void GridEmitter::stage(uint32_t s, std::vector<Point>& kept) {
     }
     join(all);
     if (plan_.parts > 1) return store_parts(all);
-    for (Accumulator& a : all) unit_value_[a.id] = a.reducer.finish(a.state);
-}
-
-// --- joining the threads of a unit
-
-/// The states of a unit's threads become one, the same in all of them: within warps by shuffles, between them by shared memory.
-void GridEmitter::join(std::vector<Accumulator>& all) {
-    if (all.empty()) return;
-    const bool columns = plan_.nest.mode == NestPlan::columns;
-    if (!columns) {
-        for (Accumulator& a : all) {
-            a.state = a.reducer.across(a.state);
-            for (int mask = std::min(plan_.sharers, 32) / 2; mask > 0; mask /= 2) {
-                Reducer::State other;
-                for (Value* v : a.state) other.push_back(shuffled(v, mask));
-                a.state = a.reducer.merge(a.state, other);
-            }
-        }
-        const int warps = plan_.sharers / 32;
-        if (warps <= 1) return;
-        std::vector<llvm::SmallVector<Value*, 2>> memory;
-        Value *warp = b_.CreateLShr(thread_, i32(5)), *lane = b_.CreateAnd(thread_, i32(31));
-        const auto place = [&](Value* base, llvm::Type* type, Value* at) { return b_.CreateInBoundsGEP(type, base, at); };
-        for (Accumulator& a : all) {
-            memory.emplace_back();
-            for (Value* v : a.state) memory.back().push_back(shared_memory(static_cast<int64_t>(v->getType()->getPrimitiveSizeInBits() / 8) * plan_.threads() / 32));
-        }
-        when(b_.CreateICmpEQ(lane, i32(0)), [&] {
-            for (size_t k = 0; k < all.size(); k++)
-                for (size_t j = 0; j < all[k].state.size(); j++) b_.CreateStore(all[k].state[j], place(memory[k][j], all[k].state[j]->getType(), warp));
-        });
-        barrier();
-        Value* from = b_.CreateAdd(b_.CreateMul(unit_, i32(warps)), b_.CreateAnd(lane, i32(warps - 1)));
-        for (size_t k = 0; k < all.size(); k++) {
-            Accumulator& a = all[k];
-            for (size_t j = 0; j < a.state.size(); j++) a.state[j] = b_.CreateLoad(a.state[j]->getType(), place(memory[k][j], a.state[j]->getType(), from));
-            for (int mask = warps / 2; mask > 0; mask /= 2) {
-                Reducer::State other;
-                for (Value* v : a.state) other.push_back(shuffled(v, mask));
-                a.state = a.reducer.merge(a.state, other);
-            }
-        }
-        return;
-    }
-    if (plan_.sharers == 1) return;
-    const int lanes = plan_.lanes;
-    // [lane][sharer][unit]: neighbours in a warp are neighbours in memory.
-    const auto at = [&](Value* base, llvm::Type* type, Value* sharer, int lane) {
-        Value* index = b_.CreateAdd(b_.CreateMul(b_.CreateAdd(sharer, i32(lane * plan_.sharers)), i32(plan_.units)), unit_);
-        return b_.CreateInBoundsGEP(type, base, index);
-    };
-    const auto lane_of = [&](Value* v, int lane) { return lanes == 1 ? v : b_.CreateExtractElement(v, static_cast<uint64_t>(lane)); };
-    std::vector<llvm::SmallVector<Value*, 2>> memory;
-    for (Accumulator& a : all) {
-        memory.emplace_back();
-        for (Value* v : a.state) {
-            llvm::Type* type = v->getType()->getScalarType();
-            memory.back().push_back(shared_memory(static_cast<int64_t>(type->getPrimitiveSizeInBits() / 8) * plan_.threads() * lanes));
-            for (int l = 0; l < lanes; l++) b_.CreateStore(lane_of(v, l), at(memory.back().back(), type, sharer_, l));
-        }
-    }
-    barrier();
-    for (size_t k = 0; k < all.size(); k++) {
-        Accumulator& a = all[k];
-        Reducer::State total;
-        for (int y = 0; y < plan_.sharers; y++) {
-            Reducer::State other;
-            for (size_t j = 0; j < a.state.size(); j++) {
-                llvm::Type* type = a.state[j]->getType()->getScalarType();
-                Value* v = lanes == 1 ? nullptr : llvm::PoisonValue::get(a.state[j]->getType());
-                for (int l = 0; l < lanes; l++) {
-                    Value* one = b_.CreateLoad(type, at(memory[k][j], type, i32(y), l));
-                    v = lanes == 1 ? one : b_.CreateInsertElement(v, one, static_cast<uint64_t>(l));
-                }
-                other.push_back(v);
-            }
-            total = y == 0 ? other : a.reducer.merge(total, other);
-        }
-        a.state = total;
-    }
+    for (Accumulator& a : all) finish(a);
 }
 
 void GridEmitter::row_stores() {
@@ -396,7 +333,7 @@ void GridEmitter::prepare(uint32_t stage) {
         for (ValueId id : plan_.nest.needed[stage])
             for (int k = 0; k < nest_.body[id].arity && nest_.body[id].kind != Instruction::reduce; k++) want(nest_.body[id].operands[k]);
     for (ValueId id = 0; id < nest_.body.size(); id++)
-        if (nest_.body[id].kind == Instruction::reduce && plan_.nest.stage[id] == stage + 1) want(nest_.body[id].operands[0]);
+        if (nest_.body[id].kind == Instruction::reduce && plan_.nest.stage[id] == stage + 1) want(plan_.nest.taken_by(nest_, id));
     for (size_t k = 0; k < nest_.stores.size(); k++) {
         const ValueId id = nest_.stores[k].value;
         if (plan_.nest.element_store[k] ? plan_.nest.stage[id] == stage : stage >= plan_.nest.stages) want(id);

@@ -24,9 +24,13 @@ class GridEmitter {
         Value* linear = nullptr;     // row-major position in the row, of the first lane
         Value* active = nullptr;     // null: surely inside the row
     };
+    /// What a thread gathers of a row for a reduction, or for a pair of them. Its state has one lane or as many as points.
     struct Accumulator {
         ValueId id;
         Reducer reducer;
+        const ReductionPair* pair = nullptr;
+        ValueId element = 0;                   // what it takes in
+        int lanes = 1;
         Reducer::State state;                  // while steps are unrolled
         llvm::SmallVector<Value*, 2> places;   // allocas, while they are a loop
     };
@@ -41,11 +45,18 @@ class GridEmitter {
     Point step_point(Value* step);
     void unravel(Value* linear, fusion::Axis::Kind kind, std::vector<Value*>& index, int64_t total, bool by_lanes);
     void stage(uint32_t s, std::vector<Point>& kept);
-    void one_step(uint32_t s, Point& point, std::vector<Accumulator>& all);
+    void one_step(uint32_t s, Point& point);
     std::vector<Accumulator> accumulators(uint32_t stage);
-    Reducer::State among_threads(Accumulator& a, size_t slot, Reducer::State state);
+    llvm::SmallVector<llvm::Type*, 4> types(const Accumulator& a);
+    Reducer::State identity(const Accumulator& a, int lanes);
+    void take(Accumulator& a, llvm::MutableArrayRef<Point> points);
+    Reducer::State merged(const Accumulator& a, const Reducer::State& x, const Reducer::State& y);
+    Reducer::State across(const Accumulator& a, Reducer::State state);
+    void finish(const Accumulator& a);
     void join(std::vector<Accumulator>& all);
-    Reducer::State join_columns(Accumulator& a, size_t slot);
+    void join_rows(std::vector<Accumulator>& all);
+    void join_columns(std::vector<Accumulator>& all);
+    Value* part_address(const std::vector<Accumulator>& all, size_t which, size_t part, int lane, Value* number);
     void store_parts(std::vector<Accumulator>& all);
     void row_stores();
     void prepare(uint32_t stage);

@@ -124,7 +124,11 @@ GridPlan plan_grid(const LoopNest& nest, bool wide_memory) {
         plan.units = static_cast<int>(std::max<int64_t>(32, std::min<int64_t>(flat_threads, power_of_two_from(plan.unit_count))));
         return plan;
     }
-    plan.nest.mode == NestPlan::rows ? plan_rows(nest, plan) : plan_columns(nest, plan);
+    const bool rows = plan.nest.mode == NestPlan::rows;
+    rows ? plan_rows(nest, plan) : plan_columns(nest, plan);
+    std::vector<ReductionPair> pairs = reduction_pairs(nest);
+    if (!rows) std::erase_if(pairs, [](const ReductionPair& p) { return p.kind == ReductionPair::exponentials; });
+    if (!plan.resident && !pairs.empty()) plan.nest = plan_for_threads(nest, plan.lanes, pairs); // what is read again is read once less
     plan.part_length = plan.positions;
     split(nest, plan);
     return plan;

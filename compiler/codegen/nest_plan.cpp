@@ -1,6 +1,7 @@
 // Decisions of CPU code generation, apart from LLVM so that they can be tested and read alone.
 #include "compiler/codegen/nest_plan.h"
 #include <algorithm>
+#include <bit>
 
 namespace dyno::codegen {
 using fusion::Axis;
@@ -108,8 +109,22 @@ struct Planner {
         plan.needed[s].push_back(id);
     }
 
+    /// As fusion::stages, but that the second of a pair comes with the first.
+    void count_stages() {
+        plan.stage.clear();
+        for (ValueId id = 0; id < nest.body.size(); id++) {
+            const Instruction& i = nest.body[id];
+            uint32_t stage = 0;
+            for (int k = 0; k < i.arity; k++) stage = std::max(stage, plan.stage[i.operands[k]]);
+            stage += i.kind == Instruction::reduce ? 1 : 0;
+            for (const ReductionPair& pair : plan.pairs)
+                if (pair.second == id) stage = plan.stage[pair.first];
+            plan.stage.push_back(stage);
+        }
+    }
+
     void passes() {
-        plan.stage = fusion::stages(nest);
+        count_stages();
         plan.stages = 1;
         for (ValueId id = 0; id < nest.body.size(); id++) {
             const Instruction& i = nest.body[id];
@@ -131,7 +146,7 @@ struct Planner {
             std::vector<bool> seen(nest.body.size(), false);
             for (ValueId id = 0; id < nest.body.size(); id++)
                 if (nest.body[id].kind == Instruction::reduce && plan.stage[id] == s + 1)
-                    need(s, nest.body[id].operands[0], seen, earlier, cost);
+                    need(s, plan.taken_by(nest, id), seen, earlier, cost);
             for (const fusion::Store& store : nest.stores)
                 if (plan.stage[store.value] == s) need(s, store.value, seen, earlier, cost);
             std::sort(plan.needed[s].begin(), plan.needed[s].end());
@@ -186,8 +201,47 @@ struct Planner {
 
 } // namespace
 
-NestPlan plan_for_threads(const LoopNest& nest, int lanes) {
+std::vector<ReductionPair> reduction_pairs(const LoopNest& nest) {
+    std::vector<ReductionPair> pairs;
+    const auto level = fusion::levels(nest);
+    const auto f32 = [&](ValueId id) { return nest.body[id].dtype == DType::f32; };
+    const auto is = [&](ValueId id, scalar::ScalarOp op) { return nest.body[id].kind == Instruction::apply && nest.body[id].op == op && f32(id); };
+    const auto reduces = [&](ValueId id, fusion::Reduction how) { return nest.body[id].kind == Instruction::reduce && nest.body[id].how == how && f32(id); };
+    const auto taken = [&](ValueId id) {
+        return std::any_of(pairs.begin(), pairs.end(), [&](const ReductionPair& p) { return p.first == id || p.second == id; });
+    };
+    const auto number = [&](ValueId id, double wanted) {
+        const Instruction& i = nest.body[id];
+        return i.kind == Instruction::constant && f32(id) && std::bit_cast<float>(static_cast<uint32_t>(i.bits)) == static_cast<float>(wanted);
+    };
+    for (ValueId id = 0; id < nest.body.size(); id++) {
+        if (!reduces(id, fusion::Reduction::sum)) continue;
+        const ValueId operand = nest.body[id].operands[0];
+        if (is(operand, scalar::ScalarOp::exp)) {
+            const ValueId shifted = nest.body[operand].operands[0];
+            if (!is(shifted, scalar::ScalarOp::sub)) continue;
+            const ValueId element = nest.body[shifted].operands[0], most = nest.body[shifted].operands[1];
+            if (level[element] == fusion::Level::element && reduces(most, fusion::Reduction::amax) && nest.body[most].operands[0] == element && !taken(most))
+                pairs.push_back({ReductionPair::exponentials, most, id, element});
+        } else if (is(operand, scalar::ScalarOp::mul) && nest.body[operand].operands[0] == nest.body[operand].operands[1]) {
+            const ValueId centred = nest.body[operand].operands[0];
+            if (!is(centred, scalar::ScalarOp::sub)) continue;
+            const ValueId element = nest.body[centred].operands[0], mean = nest.body[centred].operands[1];
+            if (level[element] != fusion::Level::element || nest.body[mean].kind != Instruction::apply) continue;
+            const ValueId sum = nest.body[mean].operands[0];
+            const auto length = static_cast<double>(fusion::row_length(nest));
+            const bool is_mean = (is(mean, scalar::ScalarOp::div) && number(nest.body[mean].operands[1], length)) ||
+                                 (is(mean, scalar::ScalarOp::mul) && number(nest.body[mean].operands[1], 1 / length));
+            if (is_mean && reduces(sum, fusion::Reduction::sum) && nest.body[sum].operands[0] == element && !taken(sum))
+                pairs.push_back({ReductionPair::spread, sum, id, element});
+        }
+    }
+    return pairs;
+}
+
+NestPlan plan_for_threads(const LoopNest& nest, int lanes, const std::vector<ReductionPair>& pairs) {
     Planner p{nest, {}, fusion::levels(nest)};
+    p.plan.pairs = pairs;
     if (!nest.axes.empty()) p.plan.vector_axis = nest.axes.size() - 1;
     bool rows = false;
     for (const Axis& axis : nest.axes) rows |= axis.kind == Axis::row;

@@ -11,6 +11,15 @@ namespace dyno::codegen {
 /// Where a body value is computed. Later scopes run more often.
 enum class Scope : uint8_t { entry, unit, mid, body };
 
+/// Two reductions of a row that one pass can make, though the second is written in terms of the first.
+struct ReductionPair {
+    enum Kind : uint8_t {
+        exponentials, // first: the largest of the elements; second: the sum of exp(element - first)
+        spread,       // first: the sum of the elements; second: the sum of the squared distances from their mean
+    } kind;
+    fusion::ValueId first, second, element;
+};
+
 struct NestPlan {
     enum Mode : uint8_t {
         flat,    // no row axes: units are elements
@@ -31,12 +40,22 @@ struct NestPlan {
     size_t split_axis = 0;
     int64_t block = 0, blocks = 1;      // extent of a block along split_axis; how many
     std::vector<bool> element_store;    // by store: done for every point of a row, not once a row
+    std::vector<ReductionPair> pairs;   // GPUs: made in one pass
+    /// What a reduction takes in: its operand, for the second of a pair the first one's.
+    fusion::ValueId taken_by(const fusion::LoopNest& nest, fusion::ValueId reduction) const {
+        for (const ReductionPair& pair : pairs)
+            if (pair.second == reduction) return pair.element;
+        return nest.body[reduction].operands[0];
+    }
     double nanoseconds_per_element = 0; // of one pass over everything
 };
 
 [[nodiscard]] NestPlan plan_nest(const fusion::LoopNest& nest, const Target& target);
 
 /// The same for threads of a GPU: the last axis is the vector axis, `lanes` elements belong to a thread, nothing is stashed or split.
-[[nodiscard]] NestPlan plan_for_threads(const fusion::LoopNest& nest, int lanes);
+[[nodiscard]] NestPlan plan_for_threads(const fusion::LoopNest& nest, int lanes, const std::vector<ReductionPair>& pairs = {});
+
+/// The pairs of a nest, of f32 only.
+[[nodiscard]] std::vector<ReductionPair> reduction_pairs(const fusion::LoopNest& nest);
 
 } // namespace dyno::codegen

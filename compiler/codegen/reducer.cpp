@@ -50,6 +50,8 @@ Reducer::State Reducer::identity(int lanes) const {
 
 Value* Reducer::best(Value* a, Value* b) const {
     const bool is_max = how_ == Reduction::amax;
+    if (plain_ && is_float(type_) && type_ != DType::f64)
+        return e_.b.CreateBinaryIntrinsic(is_max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a, b); // one instruction there
     if (is_float(type_)) return e_.maximum(a, b, is_max);
     auto& ir = e_.b;
     const bool sign = is_signed_int(type_);

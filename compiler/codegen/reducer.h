@@ -8,7 +8,7 @@ namespace dyno::codegen {
 /// Works on states of any number of lanes: the parts of a state are vectors or scalars of equal length.
 class Reducer {
   public:
-    using State = llvm::SmallVector<llvm::Value*, 2>;
+    using State = llvm::SmallVector<llvm::Value*, 4>;
 
     /// `joins_lanes`: lanes of one vector belong to one row, and may be joined before they reach the state.
     /// `plain`: sums run in f32 (f64 for f64 operands): for short chains that a tree joins.

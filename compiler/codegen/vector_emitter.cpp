@@ -224,6 +224,7 @@ Value* VectorEmitter::float_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
     case ScalarOp::trunc:
         return unary(Intrinsic::trunc, x);
     case ScalarOp::relu:
+        if (gpu) return b.CreateSelect(b.CreateFCmpOLE(x, zero), zero, x); // +0 for -0, as in torch's kernel there
         return b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, zero), zero, x); // -0 and NaN stay, as in torch
     case ScalarOp::isnan:
         return b.CreateFCmpUNO(x, x);

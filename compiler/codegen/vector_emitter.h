@@ -42,7 +42,8 @@ class VectorEmitter {
     llvm::Value* f(llvm::Value* like, double x) const;                  // constant of the same type
     llvm::Value* i(llvm::Value* like, int64_t x) const;
     llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z);
-    llvm::Value* power_of_two_by_hardware(llvm::Value* x); // GPUs: f32, vector_math_gpu.cpp
+    llvm::Value* quotient(llvm::Value* x, llvm::Value* y); // inside gated functions: GPUs within 2 ulp for f32, else exact
+    llvm::Value* exp_by_hardware(llvm::Value* x); // GPUs: f32 from -150 to where it overflows, vector_math_gpu.cpp
     llvm::Value* unary(llvm::Intrinsic::ID id, llvm::Value* x) { return b.CreateUnaryIntrinsic(id, x); }
     llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign) {
         return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);

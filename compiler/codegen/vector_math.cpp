@@ -105,17 +105,6 @@ static Value* exp_reduced(VectorEmitter& e, Value* x, bool twice) {
     Value* n = b.CreateFSub(shifted, magic);
     Value* r = e.fma(n, e.f(x, wide ? -0x1.62e42fefa3800p-1 : -0x1.62e400p-1), x);
     r = e.fma(n, e.f(x, wide ? -0x1.ef35793c76730p-45 : -0x1.7f7d1cp-20), r);
-    if (e.gpu && !wide) { // 2^f by the hardware, within 2 ulp where |f| <= 1/2
-        Value* f = e.fma(x, e.f(x, 1.44269504088896340736f), b.CreateFNeg(n));
-        f = e.fma(x, e.f(x, 1.44269504088896340736 - 1.44269504088896340736f), f);
-        Value* y = e.power_of_two_by_hardware(f);
-        Value* bits = b.CreateBitCast(shifted, e.integer_like(x->getType()));
-        Value* integer = b.CreateSub(bits, e.i(bits, bits_of(x, 0x1.8p23)));
-        const auto scale = [&](Value* k) { return b.CreateBitCast(b.CreateShl(b.CreateAdd(k, e.i(k, 127)), e.i(k, 23)), x->getType()); };
-        if (!twice) return b.CreateFMul(y, scale(integer));
-        Value* half = b.CreateAShr(integer, e.i(integer, 1));
-        return b.CreateFMul(b.CreateFMul(y, scale(half)), scale(b.CreateSub(integer, half)));
-    }
     const auto coefficients = wide ? llvm::ArrayRef<double>(exp_f64) : llvm::ArrayRef<double>(exp_f32);
     Value* p = e.f(x, coefficients[0]);
     for (double c : coefficients.drop_front()) p = e.fma(p, r, e.f(x, c));
@@ -130,10 +119,14 @@ static Value* exp_reduced(VectorEmitter& e, Value* x, bool twice) {
     return b.CreateFMul(b.CreateFMul(y, scale(half)), scale(b.CreateSub(integer, half)));
 }
 
-Value* VectorEmitter::exp_core(Value* x) { return exp_reduced(*this, x, false); }
+Value* VectorEmitter::exp_core(Value* x) { return gpu && !is_f64(x) ? exp_by_hardware(x) : exp_reduced(*this, x, false); }
 
 Value* VectorEmitter::exp(Value* x) {
     const bool wide = is_f64(x);
+    if (gpu && !wide) {
+        Value* y = exp_by_hardware(b.CreateBinaryIntrinsic(Intrinsic::maximum, x, f(x, -150))); // NaN stays
+        return b.CreateSelect(b.CreateFCmpOGT(x, f(x, 0x1.62e42ep+6)), f(x, INFINITY), y);
+    }
     const auto any_argument = [&]() -> Value* {
         Value* not_finite = magnitude_above(*this, x, wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max());
         Value* far = magnitude_above(*this, x, wide ? 750.0 : 106.0);
@@ -151,6 +144,14 @@ Value* VectorEmitter::exp(Value* x) {
 
 Value* VectorEmitter::log(Value* x) {
     const bool wide = is_f64(x);
+    if (gpu && !wide) { // free of branches: their f64 side would take the registers of all
+        Value* tiny = b.CreateFCmpOLT(x, f(x, 0x1p-126));
+        Value* y = log_core(b.CreateSelect(tiny, b.CreateFMul(x, f(x, 0x1p23)), x));
+        y = b.CreateSelect(tiny, b.CreateFSub(y, f(x, 23 * 0.69314718055994530942)), y);
+        y = b.CreateSelect(b.CreateFCmpULT(x, f(x, INFINITY)), y, x); // infinity
+        y = b.CreateSelect(b.CreateFCmpOEQ(x, f(x, 0)), f(x, -INFINITY), y);
+        return b.CreateSelect(b.CreateFCmpULT(x, f(x, 0)), f(x, std::numeric_limits<double>::quiet_NaN()), y); // negative or NaN
+    }
     Value* bits = b.CreateBitCast(x, integer_like(x->getType()));
     // Special: negative, zero, subnormal, infinity, NaN: all that is outside the normal positive range, as one compare.
     const int64_t first = bits_of(x, wide ? 0x1p-1022 : 0x1p-126), end = bits_of(x, INFINITY);
@@ -172,7 +173,7 @@ Value* VectorEmitter::log_core(Value* x) {
     // k as a float without a conversion of 64-bit integers, which AVX2 lacks.
     Value* n = wide ? b.CreateFSub(b.CreateBitCast(b.CreateAdd(k, i(k, bits_of(x, 0x1.8p52))), x->getType()), f(x, 0x1.8p52))
                     : b.CreateSIToFP(k, x->getType());
-    Value* s = b.CreateFDiv(t, b.CreateFAdd(t, f(x, 2)));
+    Value* s = quotient(t, b.CreateFAdd(t, f(x, 2)));
     Value* z = b.CreateFMul(s, s);
     Value* r = b.CreateFMul(z, wide ? horner(z, log_f64) : horner(z, log_f32));
     Value* half_square = b.CreateFMul(b.CreateFMul(t, f(x, 0.5)), t);
@@ -187,7 +188,7 @@ Value* VectorEmitter::tanh(Value* x) {
     Value* far = b.CreateICmpSGT(bits, i(bits, bits_of(x, 20.0)));
     Value* size = b.CreateBitCast(b.CreateSelect(far, i(bits, bits_of(x, 20.0)), bits), x->getType());
     Value* e = exp_core(b.CreateFAdd(size, size));
-    Value* large = b.CreateFSub(f(x, 1), b.CreateFDiv(f(x, 2), b.CreateFAdd(e, f(x, 1))));
+    Value* large = b.CreateFSub(f(x, 1), quotient(f(x, 2), b.CreateFAdd(e, f(x, 1))));
     Value* z = b.CreateFMul(size, size);
     Value* small = fma(b.CreateFMul(size, z), wide ? horner(z, tanh_f64) : horner(z, tanh_f32), size);
     Value* is_small = b.CreateICmpSLT(bits, i(bits, bits_of(x, 0.56)));
@@ -205,7 +206,7 @@ Value* VectorEmitter::erf(Value* x) {
     Value* small = fma(size, wide ? horner(z, erf_f64) : horner(z, erf_f32), size);
     Value* is_small = b.CreateICmpSLT(bits, i(bits, bits_of(x, 1.0)));
     Value* beyond = b.CreateSelect(is_small, f(x, 1), size); // keeps the tail's polynomial inside its interval
-    Value* t = b.CreateFDiv(b.CreateFSub(beyond, f(x, 2)), b.CreateFAdd(beyond, f(x, 2)));
+    Value* t = quotient(b.CreateFSub(beyond, f(x, 2)), b.CreateFAdd(beyond, f(x, 2)));
     Value* tail = b.CreateFMul(exp_core(b.CreateFNeg(b.CreateFMul(beyond, beyond))), wide ? horner(t, erfc_f64) : horner(t, erfc_f32));
     Value* y = copysign(b.CreateSelect(is_small, small, b.CreateFSub(f(x, 1), tail)), x);
     return b.CreateSelect(b.CreateFCmpUNO(x, x), x, y);
@@ -213,7 +214,7 @@ Value* VectorEmitter::erf(Value* x) {
 
 Value* VectorEmitter::sigmoid(Value* x) {
     Value* e = exp(b.CreateFNeg(x));
-    return b.CreateFDiv(f(x, 1), b.CreateFAdd(f(x, 1), e));
+    return quotient(f(x, 1), b.CreateFAdd(f(x, 1), e));
 }
 
 Value* VectorEmitter::sin_or_cos(Value* x, bool cosine) {

@@ -3,6 +3,7 @@
 #include "compiler/codegen/vector_emitter.h"
 #include "compiler/support/check.h"
 #include <cmath>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <limits>
 
@@ -68,13 +69,33 @@ Reduced reduce_angle(VectorEmitter& e, Value* x) {
 
 } // namespace
 
-Value* VectorEmitter::power_of_two_by_hardware(Value* x) {
-    const auto one = [&](Value* v) { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_f, {}, {v}); };
-    if (!x->getType()->isVectorTy()) return one(x);
-    Value* y = llvm::PoisonValue::get(x->getType());
+Value* VectorEmitter::quotient(Value* x, Value* y) {
+    llvm::Type* element = x->getType()->getScalarType();
+    if (!gpu || !element->isFloatTy()) return b.CreateFDiv(x, y);
+    auto* code = llvm::InlineAsm::get(llvm::FunctionType::get(element, {element, element}, false), "div.full.f32 $0, $1, $2;", "=f,f,f", false);
+    if (!x->getType()->isVectorTy()) return b.CreateCall(code, {x, y});
+    Value* result = llvm::PoisonValue::get(x->getType());
     for (unsigned k = 0; k < llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements(); k++)
-        y = b.CreateInsertElement(y, one(b.CreateExtractElement(x, uint64_t{k})), uint64_t{k});
-    return y;
+        result = b.CreateInsertElement(result, b.CreateCall(code, {b.CreateExtractElement(x, uint64_t{k}), b.CreateExtractElement(y, uint64_t{k})}), uint64_t{k});
+    return result;
+}
+
+/// 2^(x log2 e) by the hardware, within 2 ulp, times what rounding the product lost.
+Value* VectorEmitter::exp_by_hardware(Value* x) {
+    const auto power = [&](Value* v) { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_f, {}, {v}); };
+    constexpr float log2_e = 1.44269504088896340736f;
+    constexpr double ln_2 = 0.69314718055994530942, lost = (1.44269504088896340736 - log2_e) * ln_2;
+    Value* product = b.CreateFMul(x, f(x, log2_e));
+    Value* rest = fma(fma(x, f(x, log2_e), b.CreateFNeg(product)), f(x, ln_2), b.CreateFMul(x, f(x, lost)));
+    Value* y;
+    if (x->getType()->isVectorTy()) {
+        y = llvm::PoisonValue::get(x->getType());
+        for (unsigned k = 0; k < llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements(); k++)
+            y = b.CreateInsertElement(y, power(b.CreateExtractElement(product, uint64_t{k})), uint64_t{k});
+    } else {
+        y = power(product);
+    }
+    return fma(y, rest, y);
 }
 
 Value* VectorEmitter::without_libm(std::string_view name, llvm::ArrayRef<Value*> args) {

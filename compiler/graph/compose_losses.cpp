@@ -42,8 +42,20 @@ Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction red
     return reduced(b, step.done(loss), reduction, from);
 }
 
-Maybe nll_loss(Builder& b, NodeId log_probabilities, NodeId target, int64_t ignore_index, LossReduction reduction, SourceSpan from) {
-    const Type x = b.type(log_probabilities), t = b.type(target);
+namespace {
+
+/// log_softmax of logits at the picked class: the class is picked first, which rounds the same and needs one pass over the classes.
+NodeId picked_log_probability(Steps& step, Builder& b, NodeId logits, NodeId hit, int64_t axis, SourceSpan from) {
+    const DType narrow = b.type(logits).dtype, wide = inner_dtype(narrow);
+    NodeId x = step.cast(logits, wide);
+    NodeId most = step(Op::amax, {x}, {.ints = {axis}});
+    NodeId total = step(Op::sum, {step(Op::exp, {step(Op::sub, {x, most})})}, {.ints = {axis}});
+    NodeId picked = step(Op::sum, {step(Op::where, {hit, x, b.constant(0.0, wide, Domain::torch, from)})}, {.ints = {axis}});
+    return step.cast(step(Op::sub, {step(Op::sub, {picked, most}), step(Op::log, {total})}), narrow);
+}
+
+Maybe nll_of(Builder& b, NodeId scores, bool logits, NodeId target, int64_t ignore_index, LossReduction reduction, SourceSpan from) {
+    const Type x = b.type(scores), t = b.type(target);
     if (!is_float(x.dtype) || t.dtype != DType::i64 || x.domain != Domain::torch || x.dims.empty())
         return Refusal{"nll_loss: needs floats and i64 class indices"};
     int64_t axis = x.dims.size() == 1 ? 0 : 1, classes = x.dims[axis];
@@ -63,7 +75,8 @@ Maybe nll_loss(Builder& b, NodeId log_probabilities, NodeId target, int64_t igno
     NodeId positions = b.add_node({Op::iota, Type{DType::i64, {classes}, x.device, x.device_index, x.domain}, {}, {}, 0.0, -1, from});
     NodeId hit = step(Op::eq, {checked, step(Op::reshape, {positions}, {.dims = along})});
     NodeId zero = b.constant(0.0, x.dtype, Domain::torch, from);
-    NodeId picked = step(Op::sum, {step(Op::where, {hit, log_probabilities, zero})}, {.ints = {axis}});
+    NodeId picked = logits ? picked_log_probability(step, b, scores, hit, axis, from)
+                           : step(Op::sum, {step(Op::where, {hit, scores, zero})}, {.ints = {axis}});
     NodeId loss = step(Op::where, {counted, step(Op::neg, {picked}), zero});
     if (reduction == LossReduction::none) return step.done(step(Op::reshape, {loss}, {.dims = dropped}));
     NodeId total = step.take(reduce(b, Op::sum, step.cast(loss, inner_dtype(x.dtype)), {}, false, DType::none, 0.0, from));
@@ -74,7 +87,14 @@ Maybe nll_loss(Builder& b, NodeId log_probabilities, NodeId target, int64_t igno
     return step.done(step.cast(total, x.dtype));
 }
 
+} // namespace
+
+Maybe nll_loss(Builder& b, NodeId log_probabilities, NodeId target, int64_t ignore_index, LossReduction reduction, SourceSpan from) {
+    return nll_of(b, log_probabilities, false, target, ignore_index, reduction, from);
+}
+
 Maybe cross_entropy(Builder& b, NodeId logits, NodeId target, int64_t ignore_index, LossReduction reduction, SourceSpan from) {
+    if (b.type(logits).device == DeviceKind::cuda) return nll_of(b, logits, true, target, ignore_index, reduction, from);
     size_t rank = b.type(logits).dims.size();
     Maybe log_probabilities = b.build(Op::log_softmax, {logits}, {.ints = {rank == 1 ? 0 : 1}}, from);
     if (!log_probabilities) return log_probabilities;
