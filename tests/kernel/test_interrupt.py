@@ -25,6 +25,15 @@ def interrupt(kernel, how):
         os.kill(kernel.pid, signal.SIGINT)
 
 
+def interrupt_and_wait(kernel, how):
+    """The next request must not overtake a message, which comes by another channel."""
+    if how != "message":
+        return interrupt(kernel, how)
+    request = kernel.client.session.msg("interrupt_request", {})
+    kernel.client.control_channel.send(request)
+    assert kernel.client.get_control_msg(timeout=10)["parent_header"]["msg_id"] == request["header"]["msg_id"]
+
+
 @pytest.mark.parametrize("how", ["message", "signal"])
 @pytest.mark.parametrize("name", BLOCKING)
 def test_blocking_call(kernel, name, how):
@@ -53,11 +62,11 @@ def test_input(kernel, how):
 @pytest.mark.parametrize("how", ["message", "signal"])
 def test_idle_kernel_is_not_hurt(kernel, how):
     for _ in range(3):
-        interrupt(kernel, how)
+        interrupt_and_wait(kernel, how)
         time.sleep(0.05)
     cells = [kernel.run("'fine'") for _ in range(5)]
     assert all(cell.value == "'fine'" for cell in cells)
-    interrupt(kernel, how)
+    interrupt_and_wait(kernel, how)
     assert kernel.run("import time; time.sleep(0.1); 'also fine'").value == "'also fine'"
 
 
