@@ -36,6 +36,11 @@ void CallTimer::done(bool interpreted) {
     cache::counters().dropped++;
 }
 
+bool CallTimer::decided(PyCodeObject* code) {
+    const CodeFacts& f = facts_of(code);
+    return f.on_gpu || f.slow || (f.compiled_seconds.size() >= samples_wanted && f.interpreted_seconds.size() >= samples_wanted);
+}
+
 void CallTimer::watch() {
     if (!on_) return;
     CodeFacts& f = facts_of(code_);

@@ -14,6 +14,8 @@ class CallTimer {
     bool interpret() const;
     /// The call is over. Takes the sample, and decides when there are enough.
     void done(bool interpreted);
+    /// Whether enough is known of the code to stop asking.
+    static bool decided(PyCodeObject* code);
     /// A call of code that was found slower compiled is over: if it has become another kind of call, the code gets another chance.
     void watch();
 

@@ -1,5 +1,6 @@
 // What bindings and reports ask of the compiler: start and stop, functions and cells run with the hook on, waiting and resetting.
 #include "compiler/compiler.h"
+#include "compiler/call_timer.h"
 #include "compiler/capture/names.h"
 #include "compiler/driver.h"
 #include "compiler/eligibility.h"
@@ -102,6 +103,7 @@ PyObject* call_without_frame(PyObject* function, PyObject* const* args, size_t n
     // Only segments that reach the return: the others need the frame.
     for (const auto& entry : slot->entries)
         if (replay::segment_of(*entry->plan).exit.kind != capture::Exit::returns) return nullptr;
+    if (is_in_doubt(*slot) && (!CallTimer::decided(code) || facts_of(code).slow)) return nullptr; // whole calls are compared, or were
     const replay::Inputs inputs{slots, static_cast<uint32_t>(code->co_nlocalsplus), function, PyFunction_GET_GLOBALS(function), reinterpret_cast<PyFunctionObject*>(function)->func_builtins};
     Attempt attempt = try_entries(*slot, inputs, code);
     return attempt.hit ? attempt.outcome.result : nullptr;

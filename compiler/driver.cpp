@@ -93,12 +93,6 @@ PyObject* left(PyObject* result) {
     return result;
 }
 
-/// Calls of this code are not one replay from start to end.
-bool slot_is_partial(const cache::Slot& slot) {
-    if (slot.entries.empty()) return true;
-    return std::any_of(slot.entries.begin(), slot.entries.end(), [](const auto& e) { return !e->plan || replay::segment_of(*e->plan).exit.kind != capture::Exit::returns; });
-}
-
 PyObject* continue_at_exit(PyThreadState* ts, frame::InterpreterFrame* f, Attempt attempt) {
     auto inner = std::move(attempt.outcome.state);
     frame::write_frame(f, std::move(inner->frames[0]));
@@ -129,7 +123,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     cache::Slot* slot = &cache::slot_of(key);
     const replay::Inputs inputs{f->localsplus, static_cast<uint32_t>(code->co_nlocalsplus), reinterpret_cast<PyObject*>(frame::function_of(f)), f->f_globals, f->f_builtins};
     if (!frame::top_activation()) state().budget = recordings_a_call;
-    if (timer.interpret() && slot_is_partial(*slot)) {
+    if (timer.interpret() && is_in_doubt(*slot)) {
         state().off++; // what it calls is to be interpreted too
         PyObject* result = frame::hand_back(ts, f);
         state().off--;
@@ -140,7 +134,9 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     if (attempt.hit) {
         if (attempt.outcome.result) {
             drop_old_locals(attempt, f, code);
-            return frame::leave_at_return(ts, f, attempt.outcome.result);
+            PyObject* result = frame::leave_at_return(ts, f, attempt.outcome.result);
+            if (is_in_doubt(cache::slot_of(key))) timer.done(false);
+            return result;
         }
         PyObject* result = continue_at_exit(ts, f, std::move(attempt));
         timer.done(false);

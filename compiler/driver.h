@@ -46,6 +46,8 @@ struct Attempt {
     capture::Exit::Kind exit = capture::Exit::returns;
     std::shared_ptr<replay::LaunchPlan> plan; // that hit
 };
+/// Whether whole calls must tell if compiling this code pays: they are not one replay from start to end, or not a clearly faster one.
+bool is_in_doubt(const cache::Slot& slot);
 Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObject* code);
 
 } // namespace dyno::compiler

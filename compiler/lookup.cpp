@@ -2,11 +2,17 @@
 #include "compiler/driver.h"
 #include "compiler/replay/plan.h"
 #include "compiler/support/fault.h"
+#include <algorithm>
 #include <cstdio>
 
 namespace dyno::compiler {
 
 using Clock = std::chrono::steady_clock;
+
+bool is_in_doubt(const cache::Slot& slot) {
+    if (slot.entries.empty()) return true;
+    return std::any_of(slot.entries.begin(), slot.entries.end(), [](const auto& e) { return e->doubtful || !e->plan || replay::segment_of(*e->plan).exit.kind != capture::Exit::returns; });
+}
 
 Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObject* code) {
     Attempt attempt;

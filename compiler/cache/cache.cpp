@@ -182,6 +182,7 @@ bool note_hit(Entry& entry, float nanoseconds) {
     entry.compiled_ns[entry.compiled_count++] = nanoseconds;
     if (entry.compiled_count < entry.compiled_ns.size() || entry.eager_ns <= 0) return false;
     const float compiled = settled_time(entry.compiled_ns);
+    entry.doubtful = compiled > entry.eager_ns * 0.5F;
     if (compiled <= entry.eager_ns * 1.05F || compiled - entry.eager_ns <= 2000.0F) return false;
     entry.dropped = true;
     entry.drop_reason = "compiled code took " + std::to_string(static_cast<int>(compiled / 1000)) + " us against " +

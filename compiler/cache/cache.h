@@ -24,6 +24,8 @@ struct Entry {
     bool dropped = false;           // slower than eager: kept as a tombstone with its reason
     std::string drop_reason;
     // Never slower: of the first calls each way, in nanoseconds.
+    // Eager's time is one call's, which may have been its slowest: an entry that did not beat it clearly is compared in whole calls.
+    bool doubtful = false;
     std::array<float, 16> compiled_ns{};
     uint32_t compiled_count = 0;
     float eager_ns = 0;
