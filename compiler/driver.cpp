@@ -206,7 +206,7 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
     if (attempt.failed) return AtPoint::go_on;
     slot = &cache::slot_of(key);
     const bool module_code = is_module_code(a.frame, code);
-    if (module_code && !a.decoded->loop_around(a.at)) return AtPoint::go_on;
+    if (module_code && (!a.decoded->loop_around(a.at) || !libraries_ready())) return AtPoint::go_on;
     if (may_record(*slot)) {
         python::Ambient ambient;
         python::read_ambient(ambient);

@@ -57,9 +57,14 @@ bool mentions_data(PyCodeObject* code, PyObject* globals, int depth) {
 }
 
 /// Functions of cells and of files in the user's folder; library functions are inlined when called.
-bool is_users(PyCodeObject* code) {
+bool is_users(PyCodeObject* code, PyObject* globals) {
     const char* file = PyUnicode_AsUTF8(code->co_filename);
     if (!file) return PyErr_Clear(), false;
+    if (std::strcmp(file, "<string>") == 0 && PyDict_CheckExact(globals)) { // made by exec: it is whose module made it
+        PyObject *name = PyDict_GetItemString(globals, "__name__"), *from = PyDict_GetItemString(globals, "__file__");
+        if (name && PyUnicode_Check(name) && PyUnicode_Tailmatch(name, capture::interned("namedtuple_"), 0, PY_SSIZE_T_MAX, -1) == 1) return false;
+        if (from && PyUnicode_Check(from) && (file = PyUnicode_AsUTF8(from)) == nullptr) return PyErr_Clear(), false;
+    }
     if (std::strstr(file, "site-packages") || std::strstr(file, "/lib/python") || std::strncmp(file, "<frozen", 7) == 0 || std::strncmp(file, "<dyno", 5) == 0) return false;
     return std::strstr(file, "dyno/magics") == nullptr && std::strstr(file, "dyno/_") == nullptr && std::strstr(file, "dyno/kernel") == nullptr;
 }
@@ -120,9 +125,9 @@ bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f) {
     facts.calls++;
     if (facts.refused) return false;
     if (facts.asked) return true;
-    if (facts.cold || (s.extents == 0 && (!s.installed || !(is_users(code) || is_forward(f, code))))) return false;
+    if (facts.cold || (s.extents == 0 && (!s.installed || !(is_users(code, f->f_globals) || is_forward(f, code))))) return false;
     if (s.extents > 0 && !is_compilable(code)) return false;
-    if (!libraries_ready()) return false;
+    if (!libraries_ready()) return is_module_code(f, code) && imports_data(code); // a loop may follow the import
     if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return false;
     if (is_module_code(f, code)) return true; // run_cell looked
     if (facts.mentions == 0 || facts.calls > facts.looked_at + 256) { // names may come to mean something else

@@ -62,12 +62,12 @@ void NestEmitter::loop(Value* from, Value* to, Value* step, const std::function<
     b_.SetInsertPoint(after);
 }
 
-static int64_t strips(const fusion::LoopNest& nest, const NestPlan& plan) { return nest.axes[plan.vector_axis].extent / plan.lanes; }
 static int64_t units_of(const fusion::LoopNest& nest, const NestPlan& plan) {
     if (plan.mode == NestPlan::flat) return fusion::row_count(nest);
     if (plan.mode == NestPlan::rows) return fusion::row_count(nest);
     const int64_t extent = nest.axes[plan.vector_axis].extent;
-    return extent == 0 ? 0 : fusion::row_count(nest) / extent * (strips(nest, plan) + extent % plan.lanes);
+    const Columns c = columns_of(nest, plan);
+    return extent == 0 ? 0 : fusion::row_count(nest) / extent * (c.groups + c.singles);
 }
 
 void NestEmitter::emit(CompiledCode& code) {
@@ -78,9 +78,9 @@ void NestEmitter::emit(CompiledCode& code) {
     end_phase();
     const int64_t first = units * plan_.blocks;
     code.phases.push_back({"phase0", first, first ? total / static_cast<double>(first) : 0, plan_.mode == NestPlan::flat ? 1024 : 1});
-    code.local_bytes = plan_.local_bytes;
+    code.local_bytes = std::max(plan_.local_bytes, plan_.turn ? plan_.group * state_bytes() : 0);
     if (!plan_.split) return;
-    code.shared_bytes = first * state_bytes();
+    code.shared_bytes = first * plan_.group * state_bytes();
     begin_phase("phase1");
     combine_phase();
     end_phase();
@@ -124,6 +124,10 @@ void NestEmitter::unit_phase() {
         Value* row = plan_.split ? b_.CreateUDiv(number, i64(plan_.blocks)) : number;
         Value* block = plan_.split ? b_.CreateURem(number, i64(plan_.blocks)) : nullptr;
         unit(row, [&](VectorEmitter& e) {
+            if (plan_.turn && e.lanes() > 1) {
+                group_pass(e, row, block);
+                return finish_group(e, row, number);
+            }
             for (uint32_t s = 0; s < plan_.stages; s++) {
                 std::vector<Accumulator> all = pass(e, s, block);
                 if (plan_.split) return store_partials(e, number, all);
@@ -138,23 +142,28 @@ void NestEmitter::unit_phase() {
 void NestEmitter::combine_phase() {
     loop(function_->getArg(begin), function_->getArg(end), i64(1), [&](Value* row) {
         unit(row, [&](VectorEmitter& e) {
-            std::vector<Accumulator> all = accumulators(e, 0);
-            const bool lanes = plan_.mode == NestPlan::columns && e.lanes() > 1;
-            loop(i64(0), i64(plan_.blocks), i64(1), [&](Value* block) {
-                Value* number = b_.CreateAdd(b_.CreateMul(row, i64(plan_.blocks)), block);
-                for (size_t k = 0; k < all.size(); k++) {
-                    auto& places = lanes ? all[k].vector : all[k].single;
-                    Reducer::State state = read(places), part;
-                    for (size_t j = 0; j < state.size(); j++)
-                        part.push_back(b_.CreateAlignedLoad(state[j]->getType(), partial(number, k, j), llvm::Align(1)));
-                    state = all[k].reducer.merge(state, part);
-                    for (size_t j = 0; j < state.size(); j++) b_.CreateStore(state[j], places[j]);
-                }
-            });
-            for (Accumulator& a : all) value_[a.id] = a.reducer.finish(read(lanes ? a.vector : a.single));
-            row_stores(e);
+            if (!plan_.turn || e.lanes() == 1) return combine(e, row, i64(0));
+            for_strips(e, row, [&](Value* strip) { combine(e, row, strip); });
         });
     });
+}
+
+void NestEmitter::combine(VectorEmitter& e, Value* row, Value* strip) {
+    std::vector<Accumulator> all = accumulators(e, 0);
+    const bool lanes = plan_.mode == NestPlan::columns && e.lanes() > 1;
+    loop(i64(0), i64(plan_.blocks), i64(1), [&](Value* block) {
+        Value* number = b_.CreateAdd(b_.CreateMul(row, i64(plan_.blocks)), block);
+        for (size_t k = 0; k < all.size(); k++) {
+            auto& places = lanes ? all[k].vector : all[k].single;
+            Reducer::State state = read(places), part;
+            for (size_t j = 0; j < state.size(); j++)
+                part.push_back(b_.CreateAlignedLoad(state[j]->getType(), partial(number, strip, k, j), llvm::Align(1)));
+            state = all[k].reducer.merge(state, part);
+            for (size_t j = 0; j < state.size(); j++) b_.CreateStore(state[j], places[j]);
+        }
+    });
+    for (Accumulator& a : all) value_[a.id] = a.reducer.finish(read(lanes ? a.vector : a.single));
+    row_stores(e);
 }
 
 /// Runs `body` for a unit with the emitter of its width: in columns mode some units are strips of lanes, the others single.
@@ -165,13 +174,13 @@ void NestEmitter::unit(Value* row, const std::function<void(VectorEmitter&)>& bo
         body(e);
     };
     if (plan_.mode == NestPlan::rows) return run(wide_);
-    const int64_t full = strips(nest_, plan_), rest = nest_.axes[plan_.vector_axis].extent % plan_.lanes;
-    if (rest == 0) return run(wide_);
-    if (full == 0) return run(one_);
+    const Columns c = columns_of(nest_, plan_);
+    if (c.singles == 0) return run(wide_);
+    if (c.groups == 0) return run(one_);
     auto* strip = llvm::BasicBlock::Create(b_.getContext(), "strip", function_);
     auto* single = llvm::BasicBlock::Create(b_.getContext(), "single", function_);
     auto* after = llvm::BasicBlock::Create(b_.getContext(), "unit_done", function_);
-    b_.CreateCondBr(b_.CreateICmpULT(b_.CreateURem(row, i64(full + rest)), i64(full)), strip, single);
+    b_.CreateCondBr(b_.CreateICmpULT(b_.CreateURem(row, i64(c.groups + c.singles)), i64(c.groups)), strip, single);
     b_.SetInsertPoint(strip);
     run(wide_);
     b_.CreateBr(after);
@@ -185,11 +194,11 @@ void NestEmitter::unit(Value* row, const std::function<void(VectorEmitter&)>& bo
 void NestEmitter::set_unit_position(VectorEmitter& e, Value* row) {
     Value* rest = row;
     if (plan_.mode == NestPlan::columns) {
-        const int64_t full = strips(nest_, plan_), extent = nest_.axes[plan_.vector_axis].extent, per_row = full + extent % plan_.lanes;
-        Value* strip = b_.CreateURem(rest, i64(per_row));
-        rest = b_.CreateUDiv(rest, i64(per_row));
+        const Columns c = columns_of(nest_, plan_);
+        Value* local = b_.CreateURem(rest, i64(c.groups + c.singles));
+        rest = b_.CreateUDiv(rest, i64(c.groups + c.singles));
         const bool single = e.lanes() == 1;
-        at_.index[plan_.vector_axis] = single ? b_.CreateAdd(strip, i64(full * plan_.lanes - full)) : b_.CreateMul(strip, i64(plan_.lanes));
+        at_.index[plan_.vector_axis] = single ? b_.CreateAdd(local, i64(c.strips * plan_.lanes - c.groups)) : strip_start(b_.CreateMul(local, i64(plan_.group)));
     }
     for (size_t k = nest_.axes.size(); k-- > 0;) {
         if (nest_.axes[k].kind == Axis::row || (k == plan_.vector_axis && plan_.mode != NestPlan::rows)) continue;
@@ -205,6 +214,7 @@ void NestEmitter::set_unit_position(VectorEmitter& e, Value* row) {
 
 std::pair<Value*, Value*> NestEmitter::range_of(size_t axis, Value* block) {
     const int64_t extent = nest_.axes[axis].extent;
+    if (turn_from_ && axis == plan_.turn_axis) return {turn_from_, turn_to_};
     if (!plan_.split || axis != plan_.split_axis || !block) return {i64(0), i64(extent)};
     Value* from = b_.CreateMul(block, i64(plan_.block));
     Value* to = b_.CreateAdd(from, i64(plan_.block));
@@ -340,17 +350,18 @@ int64_t NestEmitter::state_bytes() const {
     return bytes;
 }
 
-/// Where part `part` of reduction `which` of unit `number` lies: 8 bytes a lane.
-Value* NestEmitter::partial(Value* number, size_t which, size_t part) {
+/// Where part `part` of reduction `which` lies, of a strip of unit `number`: 8 bytes a lane.
+Value* NestEmitter::partial(Value* number, Value* strip, size_t which, size_t part) {
     const int64_t lanes = plan_.mode == NestPlan::columns ? plan_.lanes : 1;
-    Value* offset = b_.CreateAdd(b_.CreateMul(number, i64(state_bytes())),
+    Value* state = b_.CreateAdd(b_.CreateMul(number, i64(plan_.group)), strip);
+    Value* offset = b_.CreateAdd(b_.CreateMul(state, i64(state_bytes())),
                                  i64((2 * static_cast<int64_t>(which) + static_cast<int64_t>(part)) * 8 * lanes));
     return b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(shared), offset);
 }
 void NestEmitter::store_partials(VectorEmitter& e, Value* number, std::vector<Accumulator>& all) {
     for (size_t k = 0; k < all.size(); k++) {
         const Reducer::State state = total(e, all[k]);
-        for (size_t j = 0; j < state.size(); j++) b_.CreateAlignedStore(state[j], partial(number, k, j), llvm::Align(1));
+        for (size_t j = 0; j < state.size(); j++) b_.CreateAlignedStore(state[j], partial(number, i64(0), k, j), llvm::Align(1));
     }
 }
 

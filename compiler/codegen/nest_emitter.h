@@ -39,13 +39,19 @@ class NestEmitter {
     void combine_phase();
     void unit(Value* row, const std::function<void(VectorEmitter&)>& body);
     void set_unit_position(VectorEmitter& e, Value* row);
+    // Groups of strips (nest_columns.cpp).
+    void for_strips(VectorEmitter& e, Value* row, const std::function<void(Value*)>& body);
+    void group_pass(VectorEmitter& e, Value* row, Value* block);
+    void finish_group(VectorEmitter& e, Value* row, Value* number);
+    Value* local_state(Value* strip, size_t which, size_t part);
+    void combine(VectorEmitter& e, Value* row, Value* strip);
     std::vector<Accumulator> pass(VectorEmitter& e, uint32_t stage, Value* block);
     Reducer::State read(const llvm::SmallVector<Value*, 2>& places);
     void row_loops(VectorEmitter& e, uint32_t stage, Value* block, size_t axis, Value* linear, std::vector<Accumulator>& accumulators);
     void vector_loop(VectorEmitter& e, uint32_t stage, Value* from, Value* to, std::vector<Accumulator>& accumulators);
     void element(VectorEmitter& e, uint32_t stage, std::vector<Accumulator>& accumulators, bool single);
     void store_partials(VectorEmitter& e, Value* number, std::vector<Accumulator>& accumulators);
-    Value* partial(Value* number, size_t which, size_t part);
+    Value* partial(Value* number, Value* strip, size_t which, size_t part);
     std::vector<Accumulator> accumulators(VectorEmitter& e, uint32_t stage);
     Reducer::State total(VectorEmitter& e, Accumulator& a);
     void row_stores(VectorEmitter& e);
@@ -67,6 +73,7 @@ class NestEmitter {
     Value* i64(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
     Value* alloca_of(llvm::Type* type);
     int64_t state_bytes() const;
+    Value* strip_start(Value* strip); // index of the first of its columns
 
     const fusion::LoopNest& nest_;
     const NestPlan& plan_;
@@ -77,6 +84,7 @@ class NestEmitter {
     llvm::BasicBlock* entry_ = nullptr; // allocas and the entry scope's values go before its branch
     Value* fault_ = nullptr;
     Position at_;
+    Value *turn_from_ = nullptr, *turn_to_ = nullptr; // of the turn axis, within a turn
     std::vector<Value*> buffer_; // by parameter: its address
     std::vector<Value*> value_;  // by body value: what is known in the present scope
 };

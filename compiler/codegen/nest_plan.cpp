@@ -53,6 +53,8 @@ struct Planner {
         const bool joined = plan.mode == NestPlan::rows && widest == 8 && reductions == 1;
         const int registers = cost > 1.3 ? 1 : cost > 0.35 || (reductions > (plan.mode == NestPlan::columns ? 1 : 0) && !joined) ? 2 : 4;
         plan.lanes = std::max(2, std::min(32, one * registers));
+        if (plan.mode == NestPlan::columns)
+            while (plan.lanes > 2 && plan.lanes > nest.axes[plan.vector_axis].extent) plan.lanes /= 2;
     }
 
     void scopes() {
@@ -166,18 +168,35 @@ struct Planner {
             }
     }
 
+    /// Sums down columns in one pass, with nothing stored on the way: strips may be taken in any order, and twice.
+    void choose_group() {
+        if (plan.mode != NestPlan::columns || plan.stages != 1) return;
+        for (const bool element : plan.element_store)
+            if (element) return;
+        const int64_t extent = nest.axes[plan.vector_axis].extent;
+        if (extent < plan.lanes) return;
+        plan.overlapping = true;
+        const int64_t strips = (extent + plan.lanes - 1) / plan.lanes;
+        if (strips < 2 || fusion::row_length(nest) < 64) return;
+        plan.group = std::min<int64_t>(16, strips);
+        for (size_t k = nest.axes.size(); k-- > 0;)
+            if (nest.axes[k].kind == Axis::row) plan.turn_axis = k; // ends as the outermost
+        plan.turn = 16;
+    }
+
     void choose_split() {
         bool element_stores = false;
         for (size_t k = 0; k < nest.stores.size(); k++) element_stores |= plan.element_store[k] && plan.stage[nest.stores[k].value] > 0;
         if (plan.mode == NestPlan::flat || plan.stages != 1 || element_stores) return;
         const int64_t count = fusion::row_count(nest), length = fusion::row_length(nest);
-        const int64_t units = plan.mode == NestPlan::columns ? (count + plan.lanes - 1) / plan.lanes : count;
+        const int64_t wide = plan.mode == NestPlan::columns ? plan.lanes * plan.group : 1;
+        const int64_t units = (count + wide - 1) / wide;
         if (units >= 64 || count * length < 131072 || length < 64) return;
         for (size_t k = nest.axes.size(); k-- > 0;)
             if (nest.axes[k].kind == Axis::row) plan.split_axis = k; // ends as the outermost
         const int64_t extent = nest.axes[plan.split_axis].extent;
-        const int64_t inner = length / extent * (plan.mode == NestPlan::columns ? plan.lanes : 1);
-        plan.block = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, inner));
+        const int64_t inner = length / extent * wide;
+        plan.block = std::max<int64_t>(1, 32768 * std::min<int64_t>(4, plan.group) / std::max<int64_t>(1, inner));
         if (plan.split_axis == plan.vector_axis) plan.block = (plan.block + plan.lanes - 1) / plan.lanes * plan.lanes;
         plan.blocks = (extent + plan.block - 1) / plan.block;
         plan.split = plan.blocks > 1;
@@ -201,6 +220,7 @@ struct Planner {
 
 } // namespace
 
+<<<<<<< HEAD
 std::vector<ReductionPair> reduction_pairs(const LoopNest& nest) {
     std::vector<ReductionPair> pairs;
     const auto level = fusion::levels(nest);
@@ -240,6 +260,15 @@ std::vector<ReductionPair> reduction_pairs(const LoopNest& nest) {
 }
 
 NestPlan plan_for_threads(const LoopNest& nest, int lanes, const std::vector<ReductionPair>& pairs) {
+=======
+Columns columns_of(const LoopNest& nest, const NestPlan& plan) {
+    const int64_t extent = nest.axes[plan.vector_axis].extent, left = extent % plan.lanes;
+    const int64_t strips = extent / plan.lanes + (plan.overlapping && left);
+    return {strips, (strips + plan.group - 1) / plan.group, plan.overlapping ? 0 : left};
+}
+
+NestPlan plan_for_threads(const LoopNest& nest, int lanes) {
+>>>>>>> 000a763 (codegen: take turns among strips of columns)
     Planner p{nest, {}, fusion::levels(nest)};
     p.plan.pairs = pairs;
     if (!nest.axes.empty()) p.plan.vector_axis = nest.axes.size() - 1;
@@ -268,6 +297,7 @@ NestPlan plan_nest(const LoopNest& nest, const Target& target) {
         p.passes();
         p.plan.local_bytes = 0;
     }
+    p.choose_group();
     p.choose_split();
     p.estimate();
     return p.plan;

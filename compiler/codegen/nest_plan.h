@@ -24,7 +24,7 @@ struct NestPlan {
     enum Mode : uint8_t {
         flat,    // no row axes: units are elements
         rows,    // the vector axis is the last row axis: units are rows
-        columns, // the vector axis is a parallel axis: units are strips of `lanes` rows, then single rows
+        columns, // the vector axis is a parallel axis: units are groups of strips of `lanes` rows, then single rows
     } mode = flat;
     int lanes = 8;
     size_t vector_axis = 0;                           // meaningless if the nest has no axis
@@ -39,6 +39,11 @@ struct NestPlan {
     bool split = false; // rows are divided in blocks whose partial results a second phase combines
     size_t split_axis = 0;
     int64_t block = 0, blocks = 1;      // extent of a block along split_axis; how many
+    // Columns: strips side by side take turns every few rows, so that lines and pages are used whole while they are at hand.
+    int64_t group = 1;                  // strips of a unit
+    int64_t turn = 0;                   // extent of a turn along the first row axis; 0: no turns
+    size_t turn_axis = 0;
+    bool overlapping = false;           // the last strip begins early instead of leaving single rows
     std::vector<bool> element_store;    // by store: done for every point of a row, not once a row
     std::vector<ReductionPair> pairs;   // GPUs: made in one pass
     /// What a reduction takes in: its operand, for the second of a pair the first one's.
@@ -49,6 +54,12 @@ struct NestPlan {
     }
     double nanoseconds_per_element = 0; // of one pass over everything
 };
+
+/// How the vector axis of columns mode is dealt out to units.
+struct Columns {
+    int64_t strips, groups, singles;
+};
+[[nodiscard]] Columns columns_of(const fusion::LoopNest& nest, const NestPlan& plan);
 
 [[nodiscard]] NestPlan plan_nest(const fusion::LoopNest& nest, const Target& target);
 

@@ -126,5 +126,44 @@ TEST(Compile, SumsOfColumnsRowsAndAll) {
             }
 }
 
+/// Several groups of strips, the last one shorter and its last strip overlapping, below an outer axis; two row axes around the columns.
+TEST(Compile, GroupsOfColumns) {
+    for (int64_t columns : {33, 64, 1001, 2100})
+        for (bool two : {false, true}) {
+            const int64_t outer = 2, rows = 70, inner = two ? 3 : 1;
+            LoopNest nest; // x[outer][rows][columns][inner]
+            nest.axes = {{Axis::parallel, outer}, {Axis::row, rows}, {Axis::parallel, columns}};
+            std::vector<int64_t> in = {rows * columns * inner, columns * inner, inner}, out = {columns, 0, 1};
+            if (two) nest.axes.insert(nest.axes.begin() + 2, {Axis::row, inner}), in.insert(in.begin() + 2, 1), out.insert(out.begin() + 2, 0);
+            nest.parameters = {{DType::f64}, {DType::f64, true}, {DType::i64, true}};
+            nest.loads = {{0, {0, in}}};
+            nest.body = {load(DType::f64, 0), reduce(Reduction::sum, DType::f64, 0), reduce(Reduction::argmax, DType::i64, 0)};
+            nest.stores = {{1, {1, {0, out}}}, {2, {2, {0, out}}}};
+            std::vector<double> x(static_cast<size_t>(outer * rows * columns * inner)), y(static_cast<size_t>(outer * columns)), first;
+            std::vector<int64_t> at(y.size());
+            for (size_t k = 0; k < x.size(); k++) x[k] = std::sin(static_cast<double>(k) * 1.1);
+            for (int level : {0, 2})
+                for (int threads : {1, 2}) {
+                    void* buffers[] = {x.data(), y.data(), at.data()};
+                    std::fill(y.begin(), y.end(), -1.0);
+                    EXPECT_EQ(make(nest, level)->launch(buffers, nullptr, threads), 0u);
+                    if (first.empty()) first = y;
+                    EXPECT_EQ(std::memcmp(first.data(), y.data(), 8 * y.size()), 0) << "levels or threads differ";
+                    for (int64_t o = 0; o < outer; o++)
+                        for (int64_t c = 0; c < columns; c++) {
+                            double sum = 0, top = -INFINITY;
+                            int64_t where = 0;
+                            for (int64_t r = 0; r < rows * inner; r++) {
+                                const double v = x[static_cast<size_t>(((o * rows + r / inner) * columns + c) * inner + r % inner)];
+                                sum += v;
+                                if (v > top) top = v, where = r;
+                            }
+                            ASSERT_NEAR(y[static_cast<size_t>(o * columns + c)], sum, 1e-12) << columns << " " << two << " " << c;
+                            ASSERT_EQ(at[static_cast<size_t>(o * columns + c)], where) << columns << " " << two << " " << c;
+                        }
+                }
+        }
+}
+
 } // namespace
 } // namespace dyno
