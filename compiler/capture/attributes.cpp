@@ -4,6 +4,7 @@
 #include "compiler/capture/recording.h"
 #include "compiler/python/versions.h"
 #include <cstring>
+#include <utility>
 
 namespace dyno::capture {
 using bytecode::Op;
@@ -47,7 +48,7 @@ Recording::Before Recording::redirect_to(Activation& a, PyObject* function, std:
 }
 
 /// The redirected call came back.
-ShadowId Recording::finish_redirect(Activation&, const Instruction& i, PyObject*, ShadowId callee) {
+ShadowId Recording::finish_redirect(Activation&, const Instruction& i, PyObject* result, ShadowId callee) {
     const Inlined call = calls_.back();
     calls_.pop_back();
     (void)i;
@@ -55,7 +56,9 @@ ShadowId Recording::finish_redirect(Activation&, const Instruction& i, PyObject*
     case Redirect::identity: return callee;
     case Redirect::instance: return call.instance;
     case Redirect::nothing: return 0;
-    case Redirect::truth: return 0;
+    case Redirect::truth: return result && callee && at(callee).kind == Shadow::constant && PyBool_Check(result) ? constant(result) : 0;
+    case Redirect::or_default: return std::exchange(raising_, false) ? call.instance : callee;
+    case Redirect::exists: return constant(std::exchange(raising_, false) ? Py_False : Py_True);
     }
     return 0;
 }
@@ -74,7 +77,7 @@ namespace {
 PyObject* builtin_attribute(PyTypeObject* type, PyObject* name) { return _PyType_Lookup(type, name); }
 bool is_function_like(PyObject* v) {
     PyTypeObject* t = Py_TYPE(v);
-    return t == &PyFunction_Type || t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type;
+    return t == &PyFunction_Type || t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type || std::strcmp(t->tp_name, "functools._lru_cache_wrapper") == 0;
 }
 } // namespace
 
@@ -92,6 +95,7 @@ Recording::Before Recording::attribute_value(Activation& a, ShadowId id, PyObjec
         if (is_function_like(found)) return bind_method(a, id, object, found, method);
         return stop(a, "the attribute " + std::string(PyUnicode_AsUTF8(name)) + " of a tensor", "");
     }
+    if (kind == Shadow::derived) return derived_attribute(a, id, object, name, method);
     if (kind == Shadow::super_) {
         PyTypeObject* start = shadows_[id].type;
         const ShadowId self = shadows_[id].parts[0];
@@ -127,24 +131,8 @@ Recording::Before Recording::attribute_value(Activation& a, ShadowId id, PyObjec
         if (found && kind == Shadow::constant && names().is_value_type(type)) return pend_constant();
         return stop(a, std::string("an attribute of a ") + type->tp_name, "");
     }
-    if (PyModule_CheckExact(object)) {
-        PyObject* dict = PyModule_GetDict(object);
-        PyObject* value = PyDict_GetItemWithError(dict, name);
-        if (!value) return stop(a, "a module attribute that is made on access", "");
-        ShadowId d;
-        if (auto it = by_object_.find(dict); it != by_object_.end()) d = canonical(it->second);
-        else {
-            d = raw(source(Source::module_dict, shadows_[id].source, 0, nullptr), dict);
-            shadows_[d].kind = Shadow::object;
-            shadows_[d].identity = true;
-            shadows_[d].real = dict;
-            shadows_[d].type = &PyDict_Type;
-            kept_.try_emplace(dict, Owned<>::borrow(dict));
-            by_object_[dict] = d;
-        }
-        const ShadowId v = look_up(d, name, value);
-        return v ? pend_fixed(v) : stop_refused(a);
-    }
+    if (PyModule_Check(object)) return module_attribute(a, id, object, name, redirect);
+    if (PyFunction_Check(object)) return function_attribute(a, id, object, name);
     if (PyType_Check(object)) return type_attribute_value(a, id, object, name);
     if (names().is_enum_member(object) && shadows_[id].identity) {
         if (PyUnicode_CompareWithASCIIString(name, "value") == 0 || PyUnicode_CompareWithASCIIString(name, "name") == 0 || PyUnicode_CompareWithASCIIString(name, "_value_") == 0) {
@@ -153,16 +141,23 @@ Recording::Before Recording::attribute_value(Activation& a, ShadowId id, PyObjec
         }
     }
     const bool plain = names().is_plain_instance_type(type);
+    if (plain) guard_type_attribute(type, interned("__getattribute__"), _PyType_Lookup(type, interned("__getattribute__")));
     if (!plain && names().is_followed_instance_type(type)) {
         PyObject* getter = _PyType_Lookup(type, interned("__getattribute__"));
         guard_type_attribute(type, interned("__getattribute__"), getter);
+        PyObject* after = _PyType_Lookup(type, interned("__getattr__"));
+        guard_type_attribute(type, interned("__getattr__"), after);
         if (!redirect || !PyFunction_Check(getter)) return stop(a, "an attribute of a class with a __getattribute__ of its own", "");
-        identity_object(getter);
-        return redirect_to(a, getter, {id, constant(name)}, {object, name}, 1, Redirect::identity, *redirect);
+        return attribute_redirect(a, getter, {id, constant(name)}, {object, name}, type, *redirect);
     }
     if (!plain) {
         PyObject* found = builtin_attribute(type, name);
         if (found && is_function_like(found)) return bind_method(a, id, object, found, method);
+        if (PyCode_Check(object)) return pend_constant();
+        if (found && Py_TYPE(found) == &PyStaticMethod_Type && object == names().variable_functions) {
+            auto function = Owned<>::steal(PyObject_GetAttr(object, name)); // the type holds it
+            return function ? pend_fixed(identity_object(function.get())) : (PyErr_Clear(), stop(a, "a function of torch's that is not there", ""));
+        }
         if (PyMethod_Check(object) && kind == Shadow::fresh && PyUnicode_CompareWithASCIIString(name, "__self__") == 0) return pend_fixed(shadows_[id].parts[1]);
         return stop(a, std::string("the attribute ") + PyUnicode_AsUTF8(name) + " of a " + type->tp_name, "");
     }
@@ -180,11 +175,11 @@ Recording::Before Recording::instance_attribute_value(Activation& a, ShadowId id
             if (getter && PyFunction_Check(getter.get()) && redirect) {
                 PyObject* function = getter.get();
                 kept_.try_emplace(function, std::move(getter));
-                identity_object(function);
-                return redirect_to(a, function, {id}, {object}, 1, Redirect::identity, *redirect);
+                return attribute_redirect(a, function, {id}, {object}, type, *redirect);
             }
         }
         if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return pend_fixed(identity_object(reinterpret_cast<PyObject*>(type)));
+        if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0 && Py_TYPE(found) == &PyGetSetDescr_Type) return instance_dict(a, id, object);
         return stop(a, std::string("the descriptor ") + PyUnicode_AsUTF8(name), "");
     }
     auto place = places_.find({id, 'a', name, 0});
@@ -215,11 +210,11 @@ Recording::Before Recording::instance_attribute_value(Activation& a, ShadowId id
             return pend_fixed(fresh(NewObject::method, {f, identity_object(reinterpret_cast<PyObject*>(type))}, &PyMethod_Type));
         }
         if (!t->tp_descr_get && (is_immutable(found) || names().is_identity_type(t))) return pend_fixed(identity_object(found));
-        return stop(a, std::string("the class attribute ") + PyUnicode_AsUTF8(name), "");
+        return class_value(a, type, name, found);
     }
     PyObject* getattr = _PyType_Lookup(type, interned("__getattr__"));
     guard_type_attribute(type, interned("__getattr__"), getattr);
-    if (!getattr) return stop(a, "an attribute that does not exist", "");
+    if (!getattr) return absent_attribute(a, "an attribute that does not exist");
     if (getattr == names().module_getattr && !made_here) {
         own_python_ = true;
         for (const char* which : {"_parameters", "_buffers", "_modules"}) {
@@ -243,12 +238,9 @@ Recording::Before Recording::instance_attribute_value(Activation& a, ShadowId id
                 guard(g);
             }
         }
-        return stop(a, "an attribute that does not exist", "");
+        return absent_attribute(a, "an attribute that does not exist");
     }
-    if (PyFunction_Check(getattr) && redirect) {
-        identity_object(getattr);
-        return redirect_to(a, getattr, {id, constant(name)}, {object, name}, 1, Redirect::identity, *redirect);
-    }
+    if (PyFunction_Check(getattr) && redirect) return attribute_redirect(a, getattr, {id, constant(name)}, {object, name}, nullptr, *redirect);
     return stop(a, "an attribute made by __getattr__", "");
 }
 
@@ -265,8 +257,13 @@ Recording::Before Recording::type_attribute_value(Activation& a, ShadowId, PyObj
         }
     }
     if (meta && Py_TYPE(meta)->tp_descr_set) {
-        if (PyUnicode_CompareWithASCIIString(name, "__name__") == 0) return pend_constant();
+        for (const char* word : {"__name__", "__qualname__", "__module__"})
+            if (PyUnicode_CompareWithASCIIString(name, word) == 0) return pend_constant();
         return stop(a, "an attribute of a metaclass", "");
+    }
+    if (!found && !meta && !_PyType_Lookup(Py_TYPE(type), interned("__getattr__"))) {
+        guard_type_attribute(type, name, nullptr);
+        return absent_attribute(a, "an attribute that a class does not have");
     }
     if (!found) return stop(a, "an attribute of a metaclass", "");
     if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) guard_type_attribute(type, name, found);
@@ -284,7 +281,7 @@ Recording::Before Recording::type_attribute_value(Activation& a, ShadowId, PyObj
         if (is_immutable(found)) return pend_fixed(constant(found));
         return pend_fixed(identity_object(found));
     }
-    return stop(a, std::string("the class attribute ") + PyUnicode_AsUTF8(name), "");
+    return class_value(a, type, name, found);
 }
 
 Recording::Before Recording::store_attribute(Activation& a, const Instruction& i, Redirect& redirect) {
@@ -310,7 +307,11 @@ Recording::Before Recording::store_attribute(Activation& a, const Instruction& i
     PyObject* found = _PyType_Lookup(type, name);
     guard_type_attribute(type, name, found);
     if (found && Py_TYPE(found)->tp_descr_set) return stop(a, std::string("the descriptor ") + PyUnicode_AsUTF8(name) + " is set", "");
-    if (PyObject* dict = python::instance_dict_if_any(object); dict && by_object_.contains(dict)) return stop(a, "an attribute is set beside its __dict__", "");
+    if (PyObject* dict = python::instance_dict_if_any(object); dict && by_object_.contains(dict)) {
+        const ShadowId d = canonical(by_object_[dict]);
+        if (!dict_owner_.contains(d)) return stop(a, "an attribute is set beside its __dict__", "");
+        shadows_[d].written = true; // what is read of it by name goes by the instance's places
+    }
     if (PyObject* old = python::instance_attribute(object, name); old && has_finaliser(old)) return stop(a, "the store drops an object with a finaliser", "");
     places_[{id, 'a', name, 0}] = v;
     if (shadows_[id].kind == Shadow::fresh) {

@@ -16,6 +16,7 @@ enum class Recording::Builtin : uint8_t {
     range, zip, enumerate, reversed, iter, // iterators
     tuple, list, dict, // containers
     int_, float_, bool_, abs, min, max, pow, round, // numbers
+    slice,
     constant_fold, // known where every argument is a constant; math's and operator's also run on numbers at replay
     sum, any, all, sorted, // not modelled
 };
@@ -60,7 +61,7 @@ Recording::Builtin Recording::builtin_of(PyObject* callable) {
         {"round", Builtin::round}, {"any", Builtin::any}, {"all", Builtin::all}, {"sum", Builtin::sum}, {"sorted", Builtin::sorted},
         {"str", Builtin::constant_fold}, {"repr", Builtin::constant_fold}, {"ord", Builtin::constant_fold},
         {"chr", Builtin::constant_fold}, {"divmod", Builtin::constant_fold}, {"issubclass", Builtin::constant_fold},
-        {"slice", Builtin::constant_fold}, {"complex", Builtin::constant_fold}, {"format", Builtin::constant_fold}
+        {"slice", Builtin::slice}, {"complex", Builtin::constant_fold}, {"format", Builtin::constant_fold}
     };
     static const auto* table = [] {
         auto* t = new std::unordered_map<PyObject*, Builtin>;
@@ -86,15 +87,14 @@ bool Recording::all_constant(const Call& c) {
     return true;
 }
 
-/// Answers whether the call is dealt with; `stopped`: by ending the segment.
-bool Recording::call_builtin(Activation& a, Call& c, bool& stopped) {
+/// Nothing: the callable is no builtin that is modelled.
+std::optional<Recording::Before> Recording::call_builtin(Activation& a, Call& c, Redirect& redirect, int popped) {
     const Builtin what = builtin_of(c.callable);
-    if (what == Builtin::none) return false;
-    stopped = call_known_builtin(a, c, what) == Before::stop;
-    return true;
+    if (what == Builtin::none) return std::nullopt;
+    return call_known_builtin(a, c, what, redirect, popped);
 }
 
-Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin what) {
+Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped) {
     if (what == Builtin::super) return call_super(a, c);
     for (size_t k = 0; k < c.args.size(); k++)
         if (!know(c.args[k], c.values[k])) return stop(a, refusal_, "");
@@ -105,7 +105,7 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
     case Builtin::type:
         if (c.args.size() != 1 || has_keywords(c)) return stop(a, "a class is made", "");
         return pend_fixed(identity_object(reinterpret_cast<PyObject*>(Py_TYPE(c.values[0]))));
-    case Builtin::getattr: case Builtin::hasattr: return call_getattr(a, c, what);
+    case Builtin::getattr: case Builtin::hasattr: return call_getattr(a, c, what, redirect, popped);
     case Builtin::range: return call_range(a, c);
     case Builtin::zip: case Builtin::enumerate: return call_zip(a, c, what);
     case Builtin::reversed: return call_reversed(a, c);
@@ -114,6 +114,10 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
     case Builtin::dict: return call_dict(a, c);
     case Builtin::float_: case Builtin::int_: case Builtin::bool_: case Builtin::abs: return call_conversion(a, c, what);
     case Builtin::min: case Builtin::max: case Builtin::pow: case Builtin::round: return call_number_builtin(a, c, what);
+    case Builtin::slice:
+        for (size_t k = 0; k < c.args.size(); k++)
+            if (has_keywords(c) || !key_of(c.args[k], c.values[k])) return stop(a, "a slice of run-time values", "");
+        return pend_constant();
     case Builtin::constant_fold: return call_folded(a, c);
     case Builtin::sum: return stop(a, "sum() of Python values", "");
     default: return stop(a, "a builtin function that is not modelled", "");
@@ -127,6 +131,8 @@ Recording::Before Recording::call_len(Activation& a, const Call& c) {
     const Shadow::Kind kind = at(c.args[0]).kind;
     if (kind == Shadow::tensor && !at(c.args[0]).unsized && PyObject_Size(v) >= 0) return pend_constant();
     PyErr_Clear();
+    if (kind == Shadow::derived) return pend_derived(c);
+    if (kind == Shadow::object && module_items(c.args[0], v)) return pend_constant();
     const bool plain = PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v);
     if (kind == Shadow::constant || (kind == Shadow::fresh && plain) || (kind == Shadow::outcome && PyTuple_Check(v))) return pend_constant();
     if (kind == Shadow::object && (plain || PyODict_CheckExact(v) || PyAnySet_CheckExact(v))) {
@@ -139,6 +145,7 @@ Recording::Before Recording::call_len(Activation& a, const Call& c) {
 bool Recording::instance_check_is_plain(PyObject* type) const {
     // abc.ABCMeta and torch's own metaclass answer by the class; their __instancecheck__ runs Python only for registered classes.
     PyTypeObject* meta = Py_TYPE(type);
+    if (_PyType_Lookup(meta, interned("__instancecheck__")) == _PyType_Lookup(&PyType_Type, interned("__instancecheck__"))) return true;
     return meta == &PyType_Type || names().parameter == reinterpret_cast<PyTypeObject*>(type) ||
            names().tensor == reinterpret_cast<PyTypeObject*>(type) || std::strcmp(meta->tp_name, "ABCMeta") == 0 ||
            std::strcmp(meta->tp_name, "_TensorMeta") == 0 || std::strcmp(meta->tp_name, "_ParameterMeta") == 0;
@@ -164,47 +171,32 @@ Recording::Before Recording::call_isinstance(Activation& a, const Call& c) {
         }
     }
     if (!fine) return stop(a, "isinstance() of a class with rules of its own", "");
+    own_python_ = true; // abc's __instancecheck__
     return pend_constant();
 }
 
-/// getattr() and hasattr(). Absent everywhere: the default. Present: as the attribute itself, when no Python code has to run for it.
-Recording::Before Recording::call_getattr(Activation& a, const Call& c, Builtin what) {
+/// getattr() and hasattr(): the attribute as LOAD_ATTR has it; what is not there is the default, or False.
+Recording::Before Recording::call_getattr(Activation& a, const Call& c, Builtin what, Redirect& redirect, int popped) {
     if (has_keywords(c) || c.args.size() < 2 || !PyUnicode_CheckExact(c.values[1]) || at(c.args[1]).kind != Shadow::constant)
         return stop(a, "getattr() of an unusual call", "");
     PyObject* object = c.values[0];
-    PyObject* name = canonical_key(c.values[1]);
-    PyTypeObject* t = Py_TYPE(object);
+    PyObject* name = Py_NewRef(c.values[1]);
+    PyUnicode_InternInPlace(&name);
+    constant_index(name); // keeps it
+    Py_DECREF(name);
     const ShadowId self = canonical(c.args[0]);
     const bool asks = what == Builtin::hasattr;
-    const bool fixed = at(self).kind == Shadow::constant || at(self).identity;
-    if (asks && fixed && !PyModule_CheckExact(object) && !PyType_Check(object)) return pend_constant();
-    if (asks && at(self).kind == Shadow::tensor) return pend_constant();
-    if (!names().is_plain_instance_type(t)) return stop(a, "getattr() of a library object", "");
-    PyObject* found = _PyType_Lookup(t, name);
-    PyObject* own = python::instance_attribute(object, name);
-    PyObject* fallback = _PyType_Lookup(t, interned("__getattr__"));
-    if (!found && !own && !fallback && !places_.contains({self, 'a', name, 0})) {
-        guard_absent_attribute(self, t, name);
+    lookup_.popped = popped;
+    if (asks) lookup_.after = Redirect::exists;
+    else if (c.args.size() == 3) lookup_.after = Redirect::or_default, lookup_.fallback = canonical(c.args[2]), lookup_.fallback_object = c.values[2];
+    const Shadow::Kind kind = at(self).kind;
+    if (asks && kind == Shadow::tensor) return pend_constant();
+    if (kind == Shadow::constant && !Py_TYPE(object)->tp_dictoffset && !(Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
         if (asks) return pend_constant();
-        if (c.args.size() == 3) return pend_fixed(canonical(c.args[2]));
-        return stop(a, "getattr() raises", "");
+        if (!_PyType_Lookup(Py_TYPE(object), name)) return absent_attribute(a, "getattr() raises");
     }
-    if (!found && !own) return stop(a, "getattr() of an attribute made by __getattr__", "");
-    if (found && Py_TYPE(found)->tp_descr_set) return stop(a, "getattr() of a property", "");
-    const Before answer = attribute_value(a, self, object, name, nullptr, false);
-    return answer != Before::stop && asks ? pend_constant() : answer;
-}
-
-/// Neither the instance nor its type has the attribute, and nothing stands in for it.
-void Recording::guard_absent_attribute(ShadowId self, PyTypeObject* type, PyObject* name) {
-    guard_type_attribute(type, name, nullptr);
-    guard_type_attribute(type, interned("__getattr__"), nullptr);
-    if (at(self).kind == Shadow::fresh || !places_.try_emplace({self, 'n', name, 0}, 0).second) return;
-    Guard g;
-    g.kind = Guard::no_attribute;
-    g.source = at(self).source;
-    g.expected = constant_index(name);
-    guard(g);
+    const Before answer = attribute_value(a, self, object, name, &redirect, false);
+    return answer == Before::perform && asks && pending_ == PendingKind::fixed ? pend_constant() : answer;
 }
 
 Recording::Before Recording::call_super(Activation& a, const Call& c) {
@@ -273,7 +265,7 @@ Recording::Before Recording::call_zip(Activation& a, const Call& c, Builtin what
     } else if (!zip && n != 1) return stop(a, "an iterator of an unusual call", "");
     for (size_t k = 0; k < (zip ? n : 1); k++) {
         const Shadow::Kind kind = at(c.args[k]).kind;
-        if (kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[k])))
+        if (kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[k])) && !module_items(c.args[k], c.values[k]))
             return stop(a, "a loop over an object of a class", "");
         if (kind == Shadow::tensor && (rows_of_tensor(c.args[k]) < 0 || rows_of_tensor(c.args[k]) > static_cast<int64_t>(limits_.unrolled_turns) || needs_autograd({c.args[k]})))
             return stop(a, "a loop over the rows of a tensor or array", "");
@@ -299,7 +291,7 @@ Recording::Before Recording::call_reversed(Activation& a, const Call& c) {
 
 Recording::Before Recording::call_iter(Activation& a, const Call& c) {
     if (has_keywords(c) || c.args.size() != 1) return stop(a, "an iterator of an unusual call", "");
-    if (at(c.args[0]).kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[0])))
+    if (at(c.args[0]).kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[0])) && !module_items(c.args[0], c.values[0]))
         return stop(a, "iter() of an object of a class", "");
     const ShadowId id = iterate(c.args[0], c.values[0]);
     return id ? pend_fixed(id) : stop(a, refusal_, "");
@@ -312,7 +304,7 @@ Recording::Before Recording::call_sequence(Activation& a, const Call& c, Builtin
     if (c.args.empty()) return tuple ? pend_constant() : pend_fixed(fresh(NewObject::list, {}, &PyList_Type));
     const Shadow::Kind kind = at(c.args[0]).kind;
     if (kind == Shadow::tensor) return stop(a, "a list of a tensor's rows", "");
-    if (kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[0])))
+    if (kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[0])) && !module_items(c.args[0], c.values[0]))
         return stop(a, "a list of an object of a class", "");
     const ShadowId it = iterate(c.args[0], c.values[0]);
     if (!it) return stop(a, refusal_, "");

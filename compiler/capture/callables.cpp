@@ -29,7 +29,7 @@ const Spec specs[] = {
 
 struct Table {
     std::unordered_map<PyObject*, CallRow> rows;
-    std::unordered_set<PyObject*> numpy_pure, leaves;
+    std::unordered_set<PyObject*> numpy_pure, leaves, training;
     std::vector<std::string> kept_paths;
     bool torch = false, numpy = false, plain = false;
 };
@@ -99,7 +99,7 @@ void add_rows(const char* prefix) {
 const std::unordered_set<std::string>& numpy_impure() {
     static const std::unordered_set<std::string> set = {
         "copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "apply_along_axis", "apply_over_axes", "piecewise", "fromfunction", "frompyfunc", "vectorize", "save", "savez",
-        "savetxt", "load", "loadtxt", "genfromtxt", "savez_compressed", "nditer", "seterr", "seterrcall", "setbufsize", "set_printoptions", "may_share_memory", "shares_memory", "empty", "empty_like",
+        "savetxt", "load", "loadtxt", "genfromtxt", "savez_compressed", "nditer", "seterr", "seterrcall", "setbufsize", "set_printoptions", "may_share_memory", "shares_memory",
         "fromfile", "fromiter", "fromregex", "array2string", "array_repr", "array_str", "format_float_positional", "format_float_scientific", "lookfor", "info", "printoptions", "errstate", "block",
         "memmap", "frombuffer", "from_dlpack", "shuffle", "geterr", "geterrcall", "test", "show_config", "get_include", "set_numeric_ops", "busday_count", "datetime_as_string", "result_type", "can_cast", "histogram_bin_edges_none"};
     return set;
@@ -137,6 +137,12 @@ void add_torch_leaves() {
         if (PyObject* f = find(path)) {
             if (!t.leaves.insert(f).second) Py_DECREF(f);
         }
+    // Whole as well, and pure only where they are told not to train.
+    for (const char* path : {"torch.nn.functional.dropout", "torch.nn.functional.batch_norm", "torch.nn.functional.dropout1d", "torch.nn.functional.dropout2d", "torch.nn.functional.dropout3d",
+                             "torch.nn.functional.alpha_dropout"})
+        if (PyObject* f = find(path)) {
+            if (!t.training.insert(f).second) Py_DECREF(f);
+        }
 }
 
 void refresh() {
@@ -172,12 +178,6 @@ Purity torch_purity(const char* name) {
     if (n > 4 && starts(name, "__i") && std::strcmp(name, "__invert__") != 0 && std::strcmp(name, "__int__") != 0 && std::strcmp(name, "__index__") != 0) return Purity::in_place;
     return Purity::pure;
 }
-Purity array_method_purity(const char* name) {
-    static const std::unordered_set<std::string> bad = {"fill", "sort", "put", "partition", "resize", "setfield", "setflags", "itemset", "tofile", "dump", "dumps", "byteswap", "__setitem__", "__delitem__",
-                                                        "tobytes", "__setstate__", "__reduce__", "__array_finalize__", "__dlpack__", "__array__", "getfield"};
-    if (bad.contains(name) || starts(name, "__i")) return std::strcmp(name, "__invert__") == 0 || std::strcmp(name, "__int__") == 0 ? Purity::pure : Purity::in_place;
-    return Purity::pure;
-}
 /// The generator behind numpy.random's functions.
 PyObject* global_random_state() {
     static PyObject* state = nullptr;
@@ -191,6 +191,12 @@ Purity random_purity(const char* name) {
                                                           "multinomial", "dirichlet", "triangular", "weibull", "standard_cauchy", "standard_t", "vonmises", "rayleigh", "pareto", "power", "wald", "f"};
     return draws.contains(name) ? Purity::random : Purity::effect;
 }
+Purity array_method_purity(const char* name) {
+    static const std::unordered_set<std::string> bad = {"fill", "sort", "put", "partition", "resize", "setfield", "setflags", "itemset", "tofile", "dump", "dumps", "byteswap", "__setitem__", "__delitem__",
+                                                        "tobytes", "__setstate__", "__reduce__", "__array_finalize__", "__dlpack__", "__array__", "getfield"};
+    if (bad.contains(name) || starts(name, "__i")) return std::strcmp(name, "__invert__") == 0 || std::strcmp(name, "__int__") == 0 ? Purity::pure : Purity::in_place;
+    return Purity::pure;
+}
 
 } // namespace
 
@@ -201,7 +207,7 @@ const CallRow* row_of(PyObject* callable) {
 }
 bool is_library_leaf(PyObject* function) {
     refresh();
-    return table().leaves.contains(function);
+    return table().leaves.contains(function) || table().training.contains(function);
 }
 
 Purity purity_of(PyObject* callable, std::string& name) {
@@ -230,6 +236,12 @@ Purity purity_of(PyObject* callable, std::string& name) {
         name = std::string("torch.") + (text ? PyUnicode_AsUTF8(text.get()) : "?");
         return Purity::pure;
     }
+    if (table().training.contains(callable)) {
+        auto text = Owned<>::steal(PyObject_GetAttrString(callable, "__name__"));
+        PyErr_Clear();
+        name = std::string("torch.nn.functional.") + (text && PyUnicode_Check(text.get()) ? PyUnicode_AsUTF8(text.get()) : "?");
+        return Purity::effect;
+    }
     if (type == &PyCFunction_Type) {
         auto* f = reinterpret_cast<PyCFunctionObject*>(callable);
         const char* module = f->m_module && PyUnicode_Check(f->m_module) ? PyUnicode_AsUTF8(f->m_module) : "";
@@ -243,6 +255,10 @@ Purity purity_of(PyObject* callable, std::string& name) {
             name = "torch." + name;
             return p;
         }
+        if (f->m_self && starts(Py_TYPE(f->m_self)->tp_name, "numpy.random.mtrand.RandomState")) {
+            name = "numpy.random." + name;
+            return f->m_self == global_random_state() ? random_purity(f->m_ml->ml_name) : Purity::effect;
+        }
         if (starts(module, "_operator")) return Purity::pure;
         return Purity::unknown;
     }
@@ -255,10 +271,7 @@ Purity purity_of(PyObject* callable, std::string& name) {
             return torch_purity(text);
         }
         if (d->d_type == names().ndarray) return array_method_purity(text);
-        if (f->m_self && starts(Py_TYPE(f->m_self)->tp_name, "numpy.random.mtrand.RandomState")) {
-            name = "numpy.random." + name;
-            return f->m_self == global_random_state() ? random_purity(f->m_ml->ml_name) : Purity::effect;
-        }
+        if (std::strstr(d->d_type->tp_name, "random")) return Purity::effect;
         if (starts(d->d_type->tp_name, "numpy.")) return starts(text, "__set") || std::strcmp(text, "dump") == 0 || std::strcmp(text, "tofile") == 0 ? Purity::effect : Purity::pure;
         return Purity::unknown;
     }
@@ -271,7 +284,6 @@ Purity purity_of(PyObject* callable, std::string& name) {
                    : (callable == reinterpret_cast<PyObject*>(&PyFloat_Type) || callable == reinterpret_cast<PyObject*>(&PyLong_Type) ? Purity::pure : Purity::unknown);
     }
     if (Py_TYPE(callable)->tp_name && std::strcmp(type->tp_name, "operator.attrgetter") == 0) return Purity::pure;
-        if (std::strstr(d->d_type->tp_name, "random")) return Purity::effect;
     auto text = Owned<>::steal(PyObject_GetAttrString(callable, "__name__"));
     PyErr_Clear();
     if (text && PyUnicode_Check(text.get())) name = PyUnicode_AsUTF8(text.get());

@@ -72,6 +72,12 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
     PyTypeObject* type = Py_TYPE(object);
+    if (auto answer = derived_call(a, c)) return *answer;
+    if (states_fact(object, c)) return pend_derived(std::move(c));
+    if (is_remembered(object, c)) {
+        making_record_ = type; // whatever Python it runs the first time
+        return pend_derived(std::move(c));
+    }
     if (type == &PyFunction_Type) {
         if (c.nargs == c.args.size() && library_function(object)) return call_library(a, std::move(c));
         if (library_function(object)) return call_library(a, std::move(c));
@@ -104,7 +110,8 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         auto kept = Owned<>::borrow(name);
         PyUnicode_InternInPlace(&name);
         constant_index(name);
-        return instance_attribute_value(a, canonical(c.args[0]), c.values[0], name, nullptr, false);
+        lookup_.popped = popped;
+        return instance_attribute_value(a, canonical(c.args[0]), c.values[0], name, &redirect, false);
     }
     if (PyType_Check(object)) return call_type(a, reinterpret_cast<PyTypeObject*>(object), c, redirect, popped);
     if (names().is_plain_instance_type(type)) {
@@ -121,9 +128,8 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
     }
     Before in_place = Before::perform;
     if (in_place_method(a, c, in_place)) return in_place;
-    bool stopped = false;
-    if (call_method(a, c, stopped)) return stopped ? Before::stop : Before::perform;
-    if (call_builtin(a, c, stopped)) return stopped ? Before::stop : Before::perform;
+    if (auto answer = call_method(a, c)) return *answer;
+    if (auto answer = call_builtin(a, c, redirect, popped)) return *answer;
     return call_library(a, std::move(c));
 }
 
@@ -149,9 +155,60 @@ Recording::Before Recording::call_python(Activation& a, PyObject* function, Call
     return answer;
 }
 
+namespace {
+/// torch's stand-ins for what a build lacks: making one raises RuntimeError, always.
+bool always_raises(PyTypeObject* type) {
+    PyObject* made = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dict ? PyDict_GetItemWithError(type->tp_dict, interned("__new__")) : nullptr;
+    if (made && Py_TYPE(made) == &PyStaticMethod_Type) {
+        const auto inner = Owned<>::steal(PyObject_GetAttrString(made, "__func__"));
+        made = inner.get(); // the static method holds it
+    }
+    if (!made || !PyFunction_Check(made)) return PyErr_Clear(), false;
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(made));
+    return names().is_library_code(code) && PyUnicode_CompareWithASCIIString(code->co_qualname, "_dummy_type.<locals>.get_err_fn.<locals>.err_fn") == 0;
+}
+} // namespace
+
+/// A class of torch's that is made of constants and holds nothing else: torch.finfo(dtype), nn.CrossEntropyLoss().
+bool Recording::makes_fact(PyTypeObject* type, const Call& c) {
+    const char* name = type->tp_name;
+    bool takes = std::strcmp(name, "torch.finfo") == 0 || std::strcmp(name, "torch.iinfo") == 0;
+    if (!takes && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dict) {
+        PyObject* module = PyDict_GetItemWithError(type->tp_dict, interned("__module__"));
+        takes = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "torch.nn.modules.loss") == 0;
+    }
+    if (!takes) return false;
+    for (size_t k = 0; k < c.args.size(); k++)
+        if (!fixed_value(c.args[k], c.values[k]) || is_tensor(c.args[k])) return false;
+    return true;
+}
+
+/// A function of the standard library that tells of another function, whose code is guarded: inspect.signature(f).
+bool Recording::states_fact(PyObject* function, const Call& c) {
+    if (!PyFunction_Check(function) || c.args.size() != 1 || c.kwnames) return false;
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+    if (PyUnicode_CompareWithASCIIString(code->co_qualname, "signature") != 0 || !names().is_library_code(code)) return false;
+    const char* file = PyUnicode_AsUTF8(code->co_filename);
+    if (!file || !std::strstr(file, "/inspect.py")) return false;
+    return (PyFunction_Check(c.values[0]) || PyMethod_Check(c.values[0])) && fixed_value(c.args[0], c.values[0]);
+}
+
 Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& c, Redirect& redirect, int popped) {
-    bool stopped = false;
-    if (call_builtin(a, c, stopped)) return stopped ? Before::stop : Before::perform;
+    if (auto answer = call_builtin(a, c, redirect, popped)) return *answer;
+    if (is_record(type)) return make_record(a, type, c);
+    if (PyExceptionClass_Check(reinterpret_cast<PyObject*>(type)) && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) { // to be raised, and caught here
+        bool fixed = true;
+        for (size_t k = 0; k < c.args.size(); k++) fixed &= fixed_value(c.args[k], c.values[k]);
+        if (fixed) return pend_derived(std::move(c));
+    }
+    if (makes_fact(type, c)) {
+        own_python_ = true;
+        return pend_derived(std::move(c));
+    }
+    if (always_raises(type)) {
+        own_python_ = true; // the library's __new__
+        return pend_raise(a, std::string("a call of ") + type->tp_name + ", which raises");
+    }
     if (!names().is_plain_instance_type(type) || Py_TYPE(type) != &PyType_Type || type->tp_new != PyBaseObject_Type.tp_new || type->tp_del ||
         _PyType_Lookup(type, interned("__del__")) || (type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) ||
         (names().module && PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), names().module) == 1))

@@ -29,6 +29,7 @@ std::optional<std::vector<ShadowId>> Recording::items_of(ShadowId given, PyObjec
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(object); k++) items.push_back(constant(PyTuple_GET_ITEM(object, k)));
         return items;
     }
+    if (auto items = module_items(id, object)) return items;
     const bool sequence = PyTuple_CheckExact(object) || PyList_CheckExact(object);
     if (kind == Shadow::outcome && PyTuple_Check(object)) return shadows_[id].parts;
     if (!sequence) {
@@ -65,6 +66,17 @@ PyObject* Recording::key_of(ShadowId given, PyObject* key) {
     return nullptr;
 }
 
+/// The dict lacks the key, unless the segment itself has stored there.
+void Recording::guard_absent_key(ShadowId id, PyObject* key) {
+    key = canonical_key(key);
+    if (places_.contains({id, 'd', key, 0}) || !places_.try_emplace({id, 'b', key, 0}, 0).second) return;
+    Guard g;
+    g.kind = Guard::absent;
+    g.source = shadows_[id].source;
+    g.expected = constant_index(key);
+    guard(g);
+}
+
 Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redirect& redirect) {
     (void)i;
     PyObject *object = a.sp[-2], *key = a.sp[-1];
@@ -86,7 +98,9 @@ Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redi
         PyObject* value = k ? PyDict_GetItemWithError(object, k) : nullptr;
         if (!value) {
             PyErr_Clear();
-            return stop(a, "a dict key that is missing", "");
+            if (!k || !is_immutable(k) || shadows_[id].kind != Shadow::object) return k && shadows_[id].kind == Shadow::fresh ? pend_raise(a, "a dict key that is missing") : stop(a, "a dict key that is missing", "");
+            guard_absent_key(id, k);
+            return pend_raise(a, "a dict key that is missing");
         }
         if (shadows_[id].kind == Shadow::fresh) {
             const ShadowId v = fresh_dict_item(id, k);
@@ -136,6 +150,15 @@ Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redi
         return stop(a, "an index of an unusual type", "");
     }
     if (shadows_[id].kind == Shadow::constant && key_of(key_id, key)) return pend_constant();
+    if (is_derived(id)) {
+        Call call;
+        call.callable = _PyType_Lookup(Py_TYPE(object), interned("__getitem__"));
+        call.args = {id, canonical(key_id)};
+        call.values = {object, key};
+        call.nargs = 2;
+        if (auto answer = call.callable ? derived_call(a, call) : std::nullopt) return *answer;
+    }
+    if (auto items = module_items(id, object)) return module_item(a, id, object, *items, key_id, key);
     if (names().is_plain_instance_type(Py_TYPE(object))) {
         PyObject* found = _PyType_Lookup(Py_TYPE(object), interned("__getitem__"));
         guard_type_attribute(Py_TYPE(object), interned("__getitem__"), found);
@@ -188,6 +211,16 @@ bool Recording::set_fresh_dict_item(ShadowId id, ShadowId key, ShadowId value) {
     parts.push_back(key);
     parts.push_back(value);
     return true;
+}
+
+void Recording::remove_fresh_dict_item(ShadowId id, PyObject* key) {
+    std::vector<ShadowId>& parts = at(id).parts;
+    for (size_t k = 0; k + 1 < parts.size(); k += 2) {
+        PyObject* mine = at(parts[k]).real;
+        if (!mine || canonical_key(mine) != key) continue;
+        parts.erase(parts.begin() + static_cast<long>(k), parts.begin() + static_cast<long>(k) + 2);
+        return;
+    }
 }
 
 Recording::Before Recording::store_subscript(Activation& a, const Instruction& i) {
@@ -414,6 +447,12 @@ ShadowId Recording::iterate(ShadowId given, PyObject* object) {
         }
         return id;
     }
+    if (shadows_[id].kind == Shadow::tensor) {
+        if ((it.length = rows_of_tensor(id)) < 0) return refuse("the rows of a tensor of unknown size"), 0;
+        it.kind = IteratorShadow::rows;
+        it.bases = {id};
+        return iterator(std::move(it), nullptr);
+    }
     if (PyDict_CheckExact(object)) {
         auto pairs = dict_items(id, object);
         if (!pairs) return 0;
@@ -435,6 +474,7 @@ ShadowId Recording::iterate(ShadowId given, PyObject* object) {
 std::optional<ShadowId> Recording::next_of(ShadowId given) {
     const uint32_t index = iterator_of_.at(canonical(given));
     IteratorShadow& it = iterators_[index];
+    if (it.kind == IteratorShadow::reversed) own_python_ = true; // over a list of modules it asks their __len__ and __getitem__
     switch (it.kind) {
     case IteratorShadow::range: {
         if (it.position >= it.length) return std::nullopt;
@@ -442,17 +482,17 @@ std::optional<ShadowId> Recording::next_of(ShadowId given) {
         it.position++;
         return constant(number.get());
     }
+    case IteratorShadow::rows: {
+        if (it.position >= it.length) return std::nullopt;
+        const ShadowId base = it.bases[0];
+        const int64_t k = it.position++;
+        return row_of_tensor(base, k);
+    }
     case IteratorShadow::enumerate: {
         const int64_t count = it.start + it.position;
         const ShadowId base = it.bases[0];
         auto element = next_of(base);
         if (!element) return std::nullopt;
-    if (shadows_[id].kind == Shadow::tensor) {
-        if ((it.length = rows_of_tensor(id)) < 0) return refuse("the rows of a tensor of unknown size"), 0;
-        it.kind = IteratorShadow::rows;
-        it.bases = {id};
-        return iterator(std::move(it), nullptr);
-    }
         iterators_[index].position++;
         auto number = Owned<>::steal(PyLong_FromLongLong(count));
         const ShadowId k = constant(number.get());
@@ -481,12 +521,6 @@ std::optional<ShadowId> Recording::next_of(ShadowId given) {
     }
     }
 }
-    case IteratorShadow::rows: {
-        if (it.position >= it.length) return std::nullopt;
-        const ShadowId base = it.bases[0];
-        const int64_t k = it.position++;
-        return row_of_tensor(base, k);
-    }
 int64_t Recording::turns_of(ShadowId given) {
     const IteratorShadow& it = iterators_[iterator_of_.at(canonical(given))];
     if (it.kind == IteratorShadow::enumerate) return turns_of(it.bases[0]);
@@ -540,12 +574,19 @@ Recording::Before Recording::for_iter(Activation& a, const Instruction& i) {
 ShadowId Recording::finish_iterator(PyObject* result) { return result ? pending_shadow_ : 0; }
 
 Recording::Before Recording::contains(Activation& a, const Instruction& i, Redirect& redirect) {
-    (void)redirect;
     (void)i;
     PyObject *item = a.sp[-2], *object = a.sp[-1];
     const ShadowId item_id = a.shadow(a.sp - 2), given = a.shadow(a.sp - 1);
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
+    if (names().is_plain_instance_type(Py_TYPE(object)) && shadows_[id].kind == Shadow::object) {
+        PyObject* found = _PyType_Lookup(Py_TYPE(object), interned("__contains__"));
+        guard_type_attribute(Py_TYPE(object), interned("__contains__"), found);
+        if (found && PyFunction_Check(found)) {
+            identity_object(found);
+            return redirect_to(a, found, {id, canonical(item_id)}, {object, item}, 2, Redirect::truth, redirect);
+        }
+    }
     PyObject* k = key_of(item_id, item);
     if (!k) return stop(a, "membership of a value that is not known before run time", "");
     if (shadows_[id].kind == Shadow::constant) return pend_constant();

@@ -2,12 +2,18 @@
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include "compiler/python/versions.h"
+#include <cstring>
 
 namespace dyno::capture {
 using bytecode::Op;
 
 namespace {
 PyObject* name_at(const Activation& a, uint32_t index) { return PyTuple_GET_ITEM(a.code->co_names, index); }
+bool is_installed_code(PyCodeObject* code) {
+    const char* file = PyUnicode_AsUTF8(code->co_filename);
+    if (!file) PyErr_Clear();
+    return file && std::strstr(file, "-packages/");
+}
 } // namespace
 
 /// MAKE_CELL put a cell around a value: the cell is made here.
@@ -47,7 +53,9 @@ Recording::Before Recording::before(Activation& a, const Instruction& i, Redirec
     here_ = &a;
     pending_ = PendingKind::none;
     pending_shadow_ = 0;
-    foreign_ = own_python_ = false;
+    foreign_ = own_python_ = raising_ = false;
+    lookup_ = {};
+    making_record_ = nullptr;
     refusal_.clear();
     hint_.clear();
     if (builder_.size() > limits_.nodes) return stop(a, "the function is longer than 4,096 operations", "split it");
@@ -102,7 +110,18 @@ Recording::Before Recording::dispatch(Activation& a, const Instruction& i, Redir
     case Op::load_assertion_error: return pend_fixed(0);
     case Op::return_value: case Op::return_const: return Before::perform;
     case Op::get_len: return pend_constant();
-    case Op::raise: case Op::reraise: return stop(a, "an exception is raised", "");
+    case Op::push_exc: handlers_++; return Before::perform;
+    case Op::pop_except: // of a handler that was open before, the thread's state is not ours to change
+        if (handlers_ == 0) return stop(a, "the handler of an exception ends", "");
+        handlers_--;
+        return Before::perform;
+    case Op::check_exc: return know(a.shadow(a.sp - 1), a.sp[-1]) ? pend_constant() : stop_refused(a);
+    case Op::reraise: return a.decoded->handler_of(a.at) ? pend_raise(a, "an exception is raised") : stop(a, "an exception is raised", "");
+    case Op::raise: {
+        const ShadowId raised = i.arg >= 1 ? canonical(a.shadow(a.sp - static_cast<int>(i.arg))) : 0;
+        const bool plain = raised && (shadows_[raised].kind == Shadow::derived || shadows_[raised].identity) && (i.arg == 1 || a.sp[-1] == Py_None);
+        return plain ? pend_raise(a, "an exception is raised") : stop(a, "an exception is raised", "");
+    }
     case Op::with_start: return stop(a, "a with statement", "");
     case Op::leave_frame: return stop(a, "a generator yields", "");
     default: return stop(a, "the instruction " + bytecode::name_of(i.raw) + " is not captured", "");
@@ -126,6 +145,9 @@ ShadowId Recording::after(Activation& a, const Instruction& i, PyObject* result,
     switch (pending_) {
     case PendingKind::none: return 0;
     case PendingKind::stored: return 0;
+    case PendingKind::raises:
+        end_before(a, "what should raise did not", "");
+        return 0;
     case PendingKind::in_place: return finish_in_place(a, result);
     case PendingKind::fixed: return pending_shadow_;
     case PendingKind::constant:
@@ -140,6 +162,7 @@ ShadowId Recording::after(Activation& a, const Instruction& i, PyObject* result,
         return finish_call(a, result);
     }
     case PendingKind::iterator_next: return finish_iterator(result);
+    case PendingKind::derived: return finish_derived(a, result);
     default: return 0;
     }
 }
@@ -295,9 +318,11 @@ Recording::Before Recording::jump(Activation& a, const Instruction& i) {
     if (none_test) return Before::perform; // what is known of the value decides it: constants, numbers, objects with their type
     switch (s.kind) {
     case Shadow::constant: return Before::perform;
-    case Shadow::tensor: return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
+    case Shadow::tensor:
+        if (supposes_truth(a, id, value)) return Before::perform;
+        return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
     case Shadow::number: {
-        if (depends_on_data(s.ref)) return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
+        if (depends_on_data(s.ref) && !is_installed_code(a.code)) return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
         Guard g;
         g.kind = Guard::truth;
         g.value = s.ref;
@@ -306,6 +331,7 @@ Recording::Before Recording::jump(Activation& a, const Instruction& i) {
         guard(g);
         return Before::perform;
     }
+    case Shadow::derived: own_python_ = true; return Before::perform;
     case Shadow::fresh:
         if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyFunction_Check(value) || PyMethod_Check(value)) return Before::perform;
         break;
@@ -327,6 +353,23 @@ Recording::Before Recording::jump(Activation& a, const Instruction& i) {
     default: break;
     }
     return stop(a, std::string("the truth of a ") + Py_TYPE(value)->tp_name + " object", "");
+}
+
+/// Installed code that looks at its input before it chooses a way (is this mask all ones?): the way is supposed to stay, and a replay that
+/// finds otherwise commits nothing. Not for the user's own branches, which are breaks with a reason.
+bool Recording::supposes_truth(Activation& a, ShadowId id, PyObject* value) {
+    const Shadow& s = shadows_[id];
+    if (!is_installed_code(a.code) || s.source != Guard::none_ || builder_.type(s.node).numel() != 1 || builder_.type(s.node).domain != graph::Domain::torch) return false;
+    const int truth = PyObject_IsTrue(value);
+    if (truth < 0) return PyErr_Clear(), false;
+    Guard g;
+    g.kind = Guard::truth;
+    g.value = ref_of(id);
+    if (g.value.kind != ValueRef::node) return false;
+    g.expected = truth == 1;
+    g.from = span_of(a);
+    guard(g);
+    return true;
 }
 
 bool Recording::depends_on_data(const ValueRef& r) const {
@@ -358,23 +401,58 @@ Recording::Before Recording::cut(Activation& a) {
     return Before::stop;
 }
 
+namespace {
+/// The absolute name of `from .. import x`, as the import system works it out: a new reference, or null.
+PyObject* absolute_name(PyObject* package, long level, PyObject* name) {
+    Py_ssize_t end = PyUnicode_GET_LENGTH(package);
+    for (long up = 1; up < level; up++) {
+        end = PyUnicode_FindChar(package, '.', 0, end, -1);
+        if (end < 0) return PyErr_Clear(), nullptr;
+    }
+    auto base = Owned<>::steal(PyUnicode_Substring(package, 0, end));
+    if (!base) return PyErr_Clear(), nullptr;
+    return PyUnicode_GET_LENGTH(name) == 0 ? base.release() : PyUnicode_FromFormat("%U.%U", base.get(), name);
+}
+} // namespace
+
+/// An import of a module that is loaded: what __import__ would return is what sys.modules holds.
 Recording::Before Recording::import_name(Activation& a, const Instruction& i) {
     if (i.op == Op::import_from) {
         if (!know(a.shadow(a.sp - 1), a.sp[-1])) return stop_refused(a);
         return attribute_value(a, canonical(a.shadow(a.sp - 1)), a.sp[-1], name_at(a, i.arg));
     }
     own_python_ = true; // the import system's
-    // `import x` of a module that is loaded: what __import__ would return is what sys.modules holds.
+    auto unknown = [&] { return stop(a, "an import statement", "import at the top of the notebook"); };
     PyObject* name = name_at(a, i.arg);
     const long level = PyLong_AsLong(a.sp[-2]);
     PyObject* modules = PyImport_GetModuleDict();
-    PyObject* module = level == 0 && a.sp[-1] == Py_None && PyUnicode_FindChar(name, '.', 0, PyUnicode_GET_LENGTH(name), 1) < 0 ? PyDict_GetItemWithError(modules, name) : nullptr;
-    if (level == 0 && a.sp[-1] != Py_None) module = PyDict_GetItemWithError(modules, name);
-    if (!module || !PyModule_CheckExact(module)) return stop(a, "an import statement", "import at the top of the notebook");
     const uint32_t base = source(Source::anchored, 0, anchor(modules), nullptr);
-    auto known = by_object_.find(module);
-    const ShadowId id = known != by_object_.end() ? known->second : raw(source(Source::dict_item, base, 0, canonical_key(name)), module);
-    return know(id, module) ? pend_fixed(id) : stop_refused(a);
+    auto module_named = [&](PyObject* full) -> ShadowId {
+        PyObject* module = PyDict_GetItemWithError(modules, full);
+        if (!module || !PyModule_Check(module)) return 0;
+        auto known = by_object_.find(module);
+        const ShadowId id = known != by_object_.end() ? known->second : raw(source(Source::dict_item, base, 0, canonical_key(full)), module);
+        return know(id, module) ? id : 0;
+    };
+    auto full = Owned<>::borrow(name);
+    if (level > 0) {
+        PyObject* package = PyDict_Check(a.frame->f_globals) ? PyDict_GetItemWithError(a.frame->f_globals, interned("__package__")) : nullptr;
+        if (!package || !PyUnicode_CheckExact(package)) return unknown();
+        if (!look_up(globals_shadow(a), interned("__package__"), package)) return stop_refused(a);
+        full = Owned<>::steal(absolute_name(package, level, name));
+        if (!full) return unknown();
+        constant_index(full.get()); // keeps it
+    }
+    const ShadowId id = module_named(full.get());
+    if (!id) return unknown();
+    // `import a.b` gives a, `from a.b import c` gives a.b.
+    const Py_ssize_t dot = PyUnicode_FindChar(full.get(), '.', 0, PyUnicode_GET_LENGTH(full.get()), 1);
+    if (a.sp[-1] != Py_None || dot < 0) return pend_fixed(id);
+    if (level > 0) return unknown();
+    auto top = Owned<>::steal(PyUnicode_Substring(full.get(), 0, dot));
+    constant_index(top.get());
+    const ShadowId package = module_named(top.get());
+    return package ? pend_fixed(package) : unknown();
 }
 
 // ------------------------------------------------------------------------------------------------ the return

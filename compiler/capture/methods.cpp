@@ -10,23 +10,23 @@ namespace {
 
 bool is_modelled(PyTypeObject* type) {
     return type == &PyList_Type || type == &PyDict_Type || type == &PyTuple_Type || type == &PyUnicode_Type || type == &PyLong_Type ||
-           type == &PyFloat_Type || type == names().torch_size;
+           type == &PyFloat_Type || type == names().torch_size || type == &PyContextVar_Type;
 }
 
 } // namespace
 
-/// Answers whether the call is dealt with; `stopped`: by ending the segment.
-bool Recording::call_method(Activation& a, Call& c, bool& stopped) {
-    if (Py_TYPE(c.callable) != &PyMethodDescr_Type || c.args.empty()) return false;
+/// Nothing: the callable is no method that is modelled.
+std::optional<Recording::Before> Recording::call_method(Activation& a, Call& c) {
+    if (Py_TYPE(c.callable) != &PyMethodDescr_Type || c.args.empty()) return std::nullopt;
     auto* d = reinterpret_cast<PyMethodDescrObject*>(c.callable);
     PyTypeObject* type = d->d_common.d_type;
-    if (!is_modelled(type)) return false;
-    stopped = call_known_method(a, c, type, d->d_method->ml_name) == Before::stop;
-    return true;
+    if (!is_modelled(type)) return std::nullopt;
+    return call_known_method(a, c, type, d->d_method->ml_name);
 }
 
 Recording::Before Recording::call_known_method(Activation& a, const Call& c, PyTypeObject* type, const char* name) {
     if (!know(c.args[0], c.values[0])) return stop(a, refusal_, "");
+    if (type == &PyContextVar_Type) return context_method(a, c, name);
     if (c.kwnames && type != &PyUnicode_Type) return stop(a, "a method of a builtin type with keywords", "");
     if (type == &PyList_Type) return list_method(a, c, name);
     if (type == &PyDict_Type) return dict_method(a, c, name);
@@ -83,6 +83,47 @@ Recording::Before Recording::dict_method(Activation& a, const Call& c, const cha
     if (is("keys")) return dict_view(a, c, IteratorShadow::dict_keys);
     if (is("values")) return dict_view(a, c, IteratorShadow::dict_values);
     if (is("get") && (n == 1 || n == 2)) return dict_get(a, c);
+    if (at(c.args[0]).kind == Shadow::fresh) return fresh_dict_method(a, c, name);
+    if (is("pop") && n == 2) { // what is not there is not removed
+        PyObject* key = key_of(c.args[1], c.values[1]);
+        if (key && is_immutable(key) && !PyDict_GetItemWithError(c.values[0], key)) return dict_get(a, c);
+    }
+    return stop(a, std::string("the dict method ") + name, "");
+}
+
+/// A dict made here: pop, setdefault, update, copy, clear.
+Recording::Before Recording::fresh_dict_method(Activation& a, const Call& c, const char* name) {
+    const ShadowId self = canonical(c.args[0]);
+    const size_t n = c.args.size() - 1;
+    auto is = [&](const char* one) { return std::strcmp(name, one) == 0; };
+    if (is("copy") && n == 0) return pend_fixed(fresh(NewObject::dict, shadows_[self].parts, &PyDict_Type));
+    if (is("clear") && n == 0) {
+        shadows_[self].parts.clear();
+        return pend_fixed(constant(Py_None));
+    }
+    if (is("update") && n == 1) {
+        if (!know(c.args[1], c.values[1])) return stop_refused(a);
+        auto pairs = dict_items(c.args[1], c.values[1]);
+        if (!pairs) return stop_refused(a);
+        for (size_t k = 0; k + 1 < pairs->size(); k += 2)
+            if (!set_fresh_dict_item(self, (*pairs)[k], (*pairs)[k + 1])) return stop(a, "a dict key that is not a constant", "");
+        return pend_fixed(constant(Py_None));
+    }
+    if ((is("pop") || is("setdefault")) && (n == 1 || n == 2)) {
+        PyObject* key = key_of(c.args[1], c.values[1]);
+        if (!key || !is_immutable(key)) return stop(a, "a dict key that is not known before run time", "");
+        key = canonical_key(key);
+        const ShadowId found = fresh_dict_item(self, key);
+        if (PyDict_GetItemWithError(c.values[0], key)) {
+            if (!found) return stop(a, "a dict item of unknown origin", "");
+            if (is("pop")) remove_fresh_dict_item(self, key);
+            return pend_fixed(found);
+        }
+        if (n == 1 && is("pop")) return pend_raise(a, "a dict key that is missing");
+        const ShadowId given = n == 2 ? canonical(c.args[2]) : constant(Py_None);
+        if (is("setdefault") && !set_fresh_dict_item(self, canonical(c.args[1]), given)) return stop(a, "a dict key that is not a constant", "");
+        return pend_fixed(given);
+    }
     return stop(a, std::string("the dict method ") + name, "");
 }
 

@@ -89,7 +89,7 @@ bool Names::is_library_code(PyCodeObject* code) const {
     for (const char* part : {"/numpy/", "/torch/", "/einops/"})
         if (std::strstr(file, part) && std::strstr(file, "-packages/")) return true;
     // What those call of the standard library: contextlib, functools, warnings.
-    return (std::strstr(file, "/lib/python") && !std::strstr(file, "-packages/")) || std::strncmp(file, "<frozen importlib", 17) == 0;
+    return (std::strstr(file, "/lib/python") && !std::strstr(file, "-packages/")) || std::strncmp(file, "<frozen ", 8) == 0;
 }
 bool Names::is_value_type(PyTypeObject* t) const {
     return t == torch_size || t == torch_device || is_singleton_type(t) || (numpy_dtype && PyType_IsSubtype(t, numpy_dtype));
@@ -108,9 +108,15 @@ bool Names::overrides_operators(PyTypeObject* t) const {
         if (_PyType_Lookup(t, interned(mark))) return true;
     return false;
 }
-bool Names::is_plain_instance_type(PyTypeObject* t) const {
-    return _PyType_Lookup(t, interned("__getattribute__")) == _PyType_Lookup(&PyBaseObject_Type, interned("__getattribute__")) && is_followed_instance_type(t);
+namespace {
+/// object's own, or a builtin container's that is the same function.
+bool is_generic(PyObject* getattribute) {
+    for (PyTypeObject* t : {&PyBaseObject_Type, &PyDict_Type, &PyODict_Type})
+        if (getattribute == _PyType_Lookup(t, interned("__getattribute__"))) return true;
+    return false;
 }
+} // namespace
+bool Names::is_plain_instance_type(PyTypeObject* t) const { return is_generic(_PyType_Lookup(t, interned("__getattribute__"))) && is_followed_instance_type(t); }
 bool Names::is_enum_member(PyObject* v) const {
     PyTypeObject* meta = Py_TYPE(Py_TYPE(v));
     return std::strcmp(meta->tp_name, "EnumType") == 0 || std::strcmp(meta->tp_name, "EnumMeta") == 0;
@@ -118,7 +124,7 @@ bool Names::is_enum_member(PyObject* v) const {
 bool Names::is_followed_instance_type(PyTypeObject* t) const {
     if (!(t->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
     PyObject* getattribute = _PyType_Lookup(t, interned("__getattribute__"));
-    if (!getattribute || (getattribute != _PyType_Lookup(&PyBaseObject_Type, interned("__getattribute__")) && !PyFunction_Check(getattribute))) return false;
+    if (!getattribute || (!is_generic(getattribute) && !PyFunction_Check(getattribute))) return false;
     // Subclasses of builtin containers and numbers keep their base's C state: only the plain layout is followed.
     return t->tp_base && !PyType_IsSubtype(t, &PyLong_Type) && !PyType_IsSubtype(t, &PyFloat_Type) && !PyType_IsSubtype(t, &PyUnicode_Type) &&
            !PyType_IsSubtype(t, &PyBytes_Type) && !PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));

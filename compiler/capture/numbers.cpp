@@ -63,6 +63,8 @@ Recording::Before Recording::binary(Activation& a, const Instruction& i, Redirec
         step.op = in_place ? nb - 13 : nb;
         return number_operation(a, step, ix, iy, PyObject_CallFunctionObjArgs(operator_function(step.op), x, y, nullptr));
     }
+    if (nb == 0 && (Py_TYPE(x) == names().torch_size || Py_TYPE(y) == names().torch_size) && PyTuple_Check(x) && PyTuple_Check(y) && fixed_value(ix, x) && fixed_value(iy, y))
+        return pend_constant();
     // list + list, tuple + tuple, list * int, str % values of what was made or read here
     if ((PyList_CheckExact(x) && PyList_CheckExact(y)) || (PyTuple_CheckExact(x) && PyTuple_CheckExact(y))) {
         if (nb == 0 || (nb == 13 && PyTuple_CheckExact(x))) {
@@ -187,9 +189,9 @@ Recording::Before Recording::in_place_call(Activation& a, Call c, ShadowId targe
         const graph::OpKind kind = graph_kind(*node);
         if (!same_kind || (kind != graph::OpKind::unary && kind != graph::OpKind::binary && kind != graph::OpKind::ternary)) return stop(a, "an in-place operator that changes the element type", "");
     }
+    if (made.domain == graph::Domain::numpy && is_float(made.dtype) && !varies(*node)) return stop(a, "NumPy's own warnings of an operation on constants", "");
     const graph::NodeId value = builder_.cast(*node, was.dtype, from);
     auto root = value_of_root(target, value, from);
-    if (made.domain == graph::Domain::numpy && is_float(made.dtype) && !varies(*node)) return stop(a, "NumPy's own warnings of an operation on constants", "");
     if (!root) return stop(a, root.reason(), "");
     return pend_write(a, target, *root, value, object);
 }
@@ -230,8 +232,6 @@ bool Recording::in_place_method(Activation& a, Call& c, Before& answer) {
     if (!names().tensor_base || d->d_common.d_type != names().tensor_base) return false;
     const std::string name = d->d_method->ml_name;
     if (name.size() < 2 || name.back() != '_' || name[name.size() - 2] == '_') return false;
-    PyObject* plain = _PyType_Lookup(names().tensor, interned(name.substr(0, name.size() - 1).c_str()));
-    const CallRow* row = plain ? row_of(plain) : nullptr;
     if (!c.kwnames && ((name == "zero_" && c.nargs == 1) || ((name == "fill_" || name == "copy_") && c.nargs == 2))) {
         for (size_t k = 0; k < c.args.size(); k++)
             if (!know(c.args[k], c.values[k])) return answer = stop_refused(a), true;
@@ -240,6 +240,8 @@ bool Recording::in_place_method(Activation& a, Call& c, Before& answer) {
         answer = fill_method(a, c, true);
         return true;
     }
+    PyObject* plain = _PyType_Lookup(names().tensor, interned(name.substr(0, name.size() - 1).c_str()));
+    const CallRow* row = plain ? row_of(plain) : nullptr;
     const graph::OpKind kind = row ? graph::info(row->op).kind : graph::OpKind::extern_;
     if (!row || (kind != graph::OpKind::unary && kind != graph::OpKind::binary && kind != graph::OpKind::ternary)) return false;
     for (size_t k = 0; k < c.args.size(); k++)
@@ -283,6 +285,7 @@ Recording::Before Recording::compare(Activation& a, const Instruction& i, Redire
         step.op = op;
         return number_operation(a, step, ix, iy, PyObject_RichCompare(x, y, op));
     }
+    if (PyTuple_Check(x) && PyTuple_Check(y) && (Py_TYPE(x) == names().torch_size || Py_TYPE(y) == names().torch_size) && fixed_value(ix, x) && fixed_value(iy, y)) return pend_constant();
     // Numbers, strings, None, functions against one another: types are guarded, so the answer of == is fixed by the types.
     const bool equality = op == Py_EQ || op == Py_NE;
     auto simple = [&](PyObject* v, ShadowId id) { return is_number(v) || v == Py_None || PyUnicode_CheckExact(v) || shadows_[id].identity || names().is_value_type(Py_TYPE(v)); };

@@ -3,6 +3,7 @@
 #include "compiler/capture/recording.h"
 #include "compiler/python/array.h"
 #include "compiler/python/versions.h"
+#include <cstring>
 #include <set>
 
 namespace dyno::capture {
@@ -118,12 +119,13 @@ bool Recording::know(ShadowId given, PyObject* value) {
     if (PyLong_CheckExact(value) || PyFloat_CheckExact(value)) return know_number(id, value);
     if (know_constant(id, value)) return true;
     if (const ShadowId other = shadow_of_object(value); other && other != id) return know_again(id, other);
-    if (names().is_identity_type(type) || names().is_enum_member(value)) return know_identity(id, value);
+    if (names().is_identity_type(type) || PyModule_Check(value) || std::strcmp(type->tp_name, "functools._lru_cache_wrapper") == 0 || names().is_enum_member(value)) return know_identity(id, value);
     if (python::is_tensor_class(type) || type == names().ndarray) return know_data(id, value);
     if (DType scalar = python::numpy_scalar_dtype(value); scalar != DType::none) return know_numpy_scalar(id, value, scalar);
     if (names().overrides_operators(type)) return refuse(std::string("a ") + type->tp_name + " has operators of its own");
+    if (value == names().variable_functions) return know_identity(id, value);
     if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) ||
-        PyAnySet_CheckExact(value) || PyCell_Check(value) || PyMethod_Check(value) || names().is_followed_instance_type(type))
+        PyAnySet_CheckExact(value) || PyCell_Check(value) || PyContextVar_CheckExact(value) || PyMethod_Check(value) || names().is_followed_instance_type(type))
         return know_container(id, value);
     return refuse(std::string("a ") + type->tp_name + " object");
 }
@@ -345,6 +347,16 @@ bool Recording::guard_type_attribute(PyTypeObject* type, PyObject* name, PyObjec
 ShadowId Recording::read_item(ShadowId container, PyObject* key, PyObject* value) {
     container = canonical(container);
     PyObject* k = canonical_key(key);
+    if (auto owner = dict_owner_.find(container); owner != dict_owner_.end() && PyUnicode_CheckExact(k)) {
+        // An attribute by another spelling: its place is the instance's. Names are interned there.
+        auto own = Owned<>::borrow(k);
+        PyObject* name = own.release();
+        PyUnicode_InternInPlace(&name);
+        constant_index(name);
+        auto attribute = places_.find({owner->second, 'a', name, 0});
+        Py_DECREF(name);
+        if (attribute != places_.end() && attribute->second) return attribute->second;
+    }
     auto [it, fresh] = places_.try_emplace({container, 'd', k, 0}, 0);
     if (fresh || !it->second) it->second = raw(source(Source::dict_item, shadows_[container].source, 0, k), value);
     return it->second;
@@ -404,6 +416,7 @@ ValueRef Recording::ref_of(ShadowId given) {
     case Shadow::tensor:
         if (s.unsized) return s.ref;
         return s.source != Guard::none_ ? s.ref : ValueRef{ValueRef::node, s.as_object.valid() ? s.as_object.index : s.node.index};
+    case Shadow::derived: return derived_ref(id);
     case Shadow::super_: refuse("super() kept in a variable"); return {};
     case Shadow::fresh: {
         const uint32_t index = s.fresh_index;
@@ -417,16 +430,15 @@ ValueRef Recording::ref_of(ShadowId given) {
         }
         NewObject& object = segment_.fresh[index];
         if (object.kind == NewObject::method && at(parts[0]).real && !PyFunction_Check(at(parts[0]).real)) {
-            // A bound method of a C function is an object of another type: what getattr gives.
-            PyObject* name = nullptr;
+            // A bound method of a C function is an object of another type: what the descriptor's __get__ gives. (getattr() by name would
+            // find an override where this came from super().)
             PyTypeObject* t = Py_TYPE(at(parts[0]).real);
-            if (t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type) name = reinterpret_cast<PyDescrObject*>(at(parts[0]).real)->d_name;
-            PyObject* getattr = PyDict_GetItemString(PyEval_GetBuiltins(), "getattr");
-            if (!name || !getattr) return refuse("a bound method of a library object in use at a break"), ValueRef{};
+            PyObject* get = t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type ? _PyType_Lookup(t, interned("__get__")) : nullptr;
+            if (!get) return refuse("a bound method of a library object in use at a break"), ValueRef{};
             object.kind = NewObject::called;
-            object.type = anchor(getattr);
+            object.type = anchor(get);
             object.position = -1;
-            object.parts = {refs[1], {ValueRef::constant, constant_index(name)}};
+            object.parts = {refs[0], refs[1]};
             return {ValueRef::fresh, index};
         }
         object.parts = std::move(refs);
@@ -545,7 +557,7 @@ FrameRecipe Recording::recipe_of(Activation& a, PyObject** sp, int unit) {
         if (r.kind == ValueRef::none) {
             discarded_ = true;
             if (refusal_.empty()) refusal_ = "a value of unknown origin is in use";
-            why_not_ = refusal_;
+            why_not_ = refusal_ + (lines_.empty() || lines_.back().status != "break" ? std::string() : ", at a break: " + lines_.back().reason);
         }
         return r;
     };
@@ -606,6 +618,8 @@ void Recording::finish(Activation* innermost, Exit exit) {
             e.count = s.writes;
             segment_.effects.push_back(std::move(e));
         }
+    for (const auto& [variable, values] : context_)
+        if (!values.empty()) discarded_ = true, why_not_ = "a context variable is set at the break: " + exit.reason;
     segment_.exit = std::move(exit);
     add_identity_guards();
     add_memory_guards();
@@ -669,6 +683,8 @@ void Recording::add_outputs() {
         visit(f.instance);
     }
     for (const Effect& e : segment_.effects) visit(e.value);
+    for (const Guard& g : segment_.guards)
+        if (g.kind == Guard::truth) visit(g.value);
     // NumPy tells of a division by zero even where nobody uses the quotient.
     std::vector<bool> used(builder_.size());
     for (const graph::Node& n : builder_.graph().nodes)
@@ -692,6 +708,14 @@ void Recording::add_outputs() {
         if (wanted[k] && n.twin >= 0 && builder_.graph().externs[static_cast<size_t>(n.twin)].makes_view)
             for (graph::NodeId use : builder_.graph().externs[static_cast<size_t>(n.twin)].uses) wanted[use.index] = true;
     }
+    for (const Shadow& s : shadows_) { // made here, changed in place since, and seen outside: its version tells how often
+        if (s.kind != Shadow::tensor || !s.writes || s.source != Guard::none_ || !wanted[s.node.index] || !python::is_tensor_class(s.type)) continue;
+        Effect e{};
+        e.kind = Effect::bump;
+        e.target = {ValueRef::node, s.node.index};
+        e.count = s.writes;
+        segment_.effects.push_back(std::move(e));
+    }
     for (uint32_t k = 0; k < wanted.size(); k++) {
         const graph::Op op = builder_[{k}].op;
         if (op == graph::Op::input || op == graph::Op::scalar || op == graph::Op::constant) wanted[k] = false;
@@ -704,14 +728,6 @@ std::optional<Segment> Recording::take() {
     if (!finished_ || discarded_) return std::nullopt;
     if (tensor_nodes_ == 0) {
         why_not_ = "no tensor or array work before " + (segment_.exit.reason.empty() ? std::string("the end") : "the break: " + segment_.exit.reason);
-    for (const Shadow& s : shadows_) { // made here, changed in place since, and seen outside: its version tells how often
-        if (s.kind != Shadow::tensor || !s.writes || s.source != Guard::none_ || !wanted[s.node.index] || !python::is_tensor_class(s.type)) continue;
-        Effect e{};
-        e.kind = Effect::bump;
-        e.target = {ValueRef::node, s.node.index};
-        e.count = s.writes;
-        segment_.effects.push_back(std::move(e));
-    }
         return std::nullopt;
     }
     segment_.lines = lines_;
@@ -743,7 +759,8 @@ void Recording::failed(Activation& a, const Instruction&) {
 bool Recording::stranger(PyCodeObject* code) {
     if (finished_) return false;
     Activation* top = frame::top_activation();
-    if ((pending_ == PendingKind::call || own_python_) && names().is_library_code(code)) return true; // the library's own Python under its call
+    if (making_record_) return true;
+    if ((pending_ == PendingKind::call || pending_ == PendingKind::derived || own_python_) && names().is_library_code(code)) return true; // the library's own Python under its call
     if (top && top->recorder == this) end_before(*top, std::string("Python code ran inside an instruction: ") + PyUnicode_AsUTF8(code->co_qualname), "");
     return false;
 }

@@ -47,6 +47,7 @@ class Recording final : public frame::Recorder {
     bool enter(Activation& callee, const CallToken& token) override;
     ShadowId leave(Activation& a, PyObject* result, ShadowId shadow) override;
     void failed(Activation& a, const Instruction& i) override;
+    bool raised(Activation& a, const Instruction& i) override;
     bool stranger(PyCodeObject* code) override;
     ShadowId cell(Activation& a, int slot, ShadowId content) override;
 
@@ -82,7 +83,7 @@ class Recording final : public frame::Recorder {
         PyObject* kwnames = nullptr;
         std::string name;
     };
-    enum class PendingKind : uint8_t { none, fixed, constant, call, called, iterator_next, stored, in_place };
+    enum class PendingKind : uint8_t { none, fixed, constant, call, called, iterator_next, stored, in_place, raises, derived };
 
     Shadow& at(ShadowId id);
     ShadowId canonical(ShadowId id) const;
@@ -168,8 +169,8 @@ class Recording final : public frame::Recorder {
     Before call_python(Activation& a, PyObject* function, Call& call, Redirect& redirect, int popped, Redirect::After after, ShadowId instance);
     Before call_type(Activation& a, PyTypeObject* type, Call& call, Redirect& redirect, int popped);
     Before call_library(Activation& a, Call call);
-    bool call_builtin(Activation& a, Call& call, bool& stopped);
-    bool call_method(Activation& a, Call& call, bool& stopped);
+    std::optional<Before> call_builtin(Activation& a, Call& call, Redirect& redirect, int popped);
+    std::optional<Before> call_method(Activation& a, Call& call);
     ShadowId attribute_of_tensor(ShadowId id, PyObject* object, PyObject* name, bool& call_needed);
     ShadowId finish_call(Activation& a, PyObject* result);
     ShadowId finish_lowered(Activation& a, PyObject* result, graph::NodeId node);
@@ -183,6 +184,7 @@ class Recording final : public frame::Recorder {
     ShadowId row_of_tensor(ShadowId base, int64_t k);
     int64_t rows_of_tensor(ShadowId id) const;
     std::vector<bool> varies_; // by node index: depends on anything but constants
+    int handlers_ = 0;         // exceptions caught here whose handlers are open
     uint32_t make_extern(const Call& call, bool view);
     bool in_place(Activation& a, ShadowId target, PyObject* object, const char* what);
     ShadowId tensor_shadow(graph::NodeId node, PyObject* object, ValueRef ref);
@@ -210,6 +212,7 @@ class Recording final : public frame::Recorder {
     Before store_item(Activation& a, ShadowId container, PyObject* key, PyObject* dict, ShadowId id);
     bool has_finaliser(PyObject* v) const;
     ShadowId constant_code(PyObject* code);
+    bool supposes_truth(Activation& a, ShadowId id, PyObject* value);
     bool depends_on_data(const ValueRef& r) const;
     bool guard_length(ShadowId id, PyObject* value);
     Before cut(Activation& a);
@@ -219,6 +222,35 @@ class Recording final : public frame::Recorder {
     Before type_attribute_value(Activation& a, ShadowId id, PyObject* object, PyObject* name);
     Before bind_method(Activation& a, ShadowId self, PyObject* object, PyObject* function, bool method);
     Before redirect_to(Activation& a, PyObject* function, std::vector<ShadowId> ids, std::vector<PyObject*> args, int popped, Redirect::After after, Redirect& redirect, ShadowId instance = 0);
+    // parts.cpp: attributes of functions, code objects and modules; __dict__; what is absent
+    Before function_attribute(Activation& a, ShadowId id, PyObject* object, PyObject* name);
+    Before module_attribute(Activation& a, ShadowId id, PyObject* object, PyObject* name, Redirect* redirect);
+    Before instance_dict(Activation& a, ShadowId id, PyObject* object);
+    Before class_value(Activation& a, PyTypeObject* type, PyObject* name, PyObject* found);
+    Before attribute_redirect(Activation& a, PyObject* function, std::vector<ShadowId> ids, std::vector<PyObject*> args, PyTypeObject* type, Redirect& redirect);
+    Before absent_attribute(Activation& a, const char* why);
+    // derived.cpp: objects that library code makes of what is known, and records with known fields
+    ShadowId derived(PyObject* object);
+    Before pend_derived(Call c);
+    ShadowId finish_derived(Activation& a, PyObject* result);
+    ShadowId known_part(PyObject* value);
+    bool is_record(PyTypeObject* type);
+    bool is_derived(ShadowId id) const { return id && shadows_[canonical(id)].kind == Shadow::derived; }
+    Before make_record(Activation& a, PyTypeObject* type, Call& c);
+    Before derived_attribute(Activation& a, ShadowId id, PyObject* object, PyObject* name, bool method);
+    std::optional<Before> derived_call(Activation& a, Call& c);
+    ValueRef derived_ref(ShadowId id);
+    Before context_method(Activation& a, const Call& c, const char* name);
+    bool pin(ShadowId given, PyObject* value);
+    bool is_remembered(PyObject* callable, const Call& c);
+    Before module_item(Activation& a, ShadowId id, PyObject* object, const std::vector<ShadowId>& items, ShadowId key_id, PyObject* key);
+    std::optional<std::vector<ShadowId>> module_items(ShadowId id, PyObject* object);
+    bool makes_fact(PyTypeObject* type, const Call& c);
+    bool states_fact(PyObject* function, const Call& c);
+    bool fixed_value(ShadowId id, PyObject* value, int depth = 0);
+    // raises.cpp: exceptions that are raised and caught inside the segment
+    bool is_caught(Activation& a) const;
+    Before pend_raise(Activation& a, std::string reason);
     bool library_function(PyObject* function) const;
     bool all_constant(const Call& c);
     bool instance_check_is_plain(PyObject* type) const;
@@ -227,33 +259,6 @@ class Recording final : public frame::Recorder {
     bool holds_written(ShadowId given) const;
     graph::OpKind graph_kind(graph::NodeId node) const { return graph::info(builder_[node].op).kind; }
     Before number_operation(Activation& a, ScalarStep step, ShadowId x, ShadowId y, PyObject* result);
-    Before in_place_operator(Activation& a, Call c);
-    bool in_place_method(Activation& a, Call& c, Before& answer);
-    PyObject* self_of(PyObject* bound);
-    ShadowId finish_in_place(Activation& a, PyObject* result);
-    bool is_idle(const Call& c);
-    bool states_a_fact(const Call& c) const;
-    bool shares_storage(PyObject* result) const;
-    bool selects_by_mask(ShadowId given, PyObject* key);
-    PyObject* key_of(ShadowId given, PyObject* key);
-    ShadowId fresh_dict_item(ShadowId id, PyObject* key);
-    bool set_fresh_dict_item(ShadowId id, ShadowId key, ShadowId value);
-    std::optional<std::vector<ShadowId>> dict_items(ShadowId given, PyObject* object);
-    ShadowId iterate(ShadowId given, PyObject* object);
-    std::optional<ShadowId> next_of(ShadowId given);
-    int64_t turns_of(ShadowId given);
-    bool plain_module_store(Activation& a, ShadowId id, PyObject* object, PyObject* name, PyObject* value);
-    ShadowId identity_object(PyObject* object);
-    ShadowId finish_redirect(Activation& a, const Instruction& i, PyObject* result, ShadowId callee);
-    ShadowId finish_iterator(PyObject* result);
-    Before pend_call(Activation& a, Call call);
-
-
-    Limits limits_;
-    SegmentKey key_;
-    bool met_data_ = false;
-    int stopped_at_ = -1;
-    std::vector<PyCodeObject*> codes_;
     // aliases.cpp: which tensors share memory, and stores into it
     struct View {
         ShadowId base = 0;
@@ -274,10 +279,39 @@ class Recording final : public frame::Recorder {
     Before store_tensor_item(Activation& a, ShadowId id, PyObject* object, ShadowId key_id, PyObject* key, ShadowId v, PyObject* value);
     Before pend_write(Activation& a, ShadowId target, graph::NodeId root_value, graph::NodeId value, PyObject* result);
     static bool in_range(PyObject* value, DType dtype);
-    std::vector<LineNote> lines_;
+    Before in_place_operator(Activation& a, Call c);
     Before in_place_call(Activation& a, Call c, ShadowId target, PyObject* object);
     Before fill_method(Activation& a, const Call& c, bool returns_self);
     std::optional<Before> out_argument(Activation& a, const Call& c);
+    bool in_place_method(Activation& a, Call& c, Before& answer);
+    PyObject* self_of(PyObject* bound);
+    ShadowId finish_in_place(Activation& a, PyObject* result);
+    bool is_idle(const Call& c);
+    bool states_a_fact(const Call& c) const;
+    bool shares_storage(PyObject* result) const;
+    bool selects_by_mask(ShadowId given, PyObject* key);
+    PyObject* key_of(ShadowId given, PyObject* key);
+    void guard_absent_key(ShadowId id, PyObject* key);
+    ShadowId fresh_dict_item(ShadowId id, PyObject* key);
+    bool set_fresh_dict_item(ShadowId id, ShadowId key, ShadowId value);
+    void remove_fresh_dict_item(ShadowId id, PyObject* key);
+    std::optional<std::vector<ShadowId>> dict_items(ShadowId given, PyObject* object);
+    ShadowId iterate(ShadowId given, PyObject* object);
+    std::optional<ShadowId> next_of(ShadowId given);
+    int64_t turns_of(ShadowId given);
+    bool plain_module_store(Activation& a, ShadowId id, PyObject* object, PyObject* name, PyObject* value);
+    ShadowId identity_object(PyObject* object);
+    ShadowId finish_redirect(Activation& a, const Instruction& i, PyObject* result, ShadowId callee);
+    ShadowId finish_iterator(PyObject* result);
+    Before pend_call(Activation& a, Call call);
+
+
+    Limits limits_;
+    SegmentKey key_;
+    bool met_data_ = false;
+    int stopped_at_ = -1;
+    std::vector<PyCodeObject*> codes_;
+    std::vector<LineNote> lines_;
     std::vector<std::vector<bool>> seen_;   // by span's code - 1, then by unit: recorded
     PyCodeObject* seen_code_ = nullptr;     // whose row is seen_[seen_row_]
     size_t seen_row_ = 0;
@@ -318,7 +352,33 @@ class Recording final : public frame::Recorder {
         int popped;
         Redirect::After after;
         ShadowId instance;
+        bool opaque = false; // an error that comes out of it goes its own way: __getattr__ would be asked next
     };
+    /// How an attribute is asked for: by LOAD_ATTR, or by getattr() or hasattr().
+    struct Lookup {
+        int popped = 1;
+        Redirect::After after = Redirect::identity;
+        ShadowId fallback = 0;
+        PyObject* fallback_object = nullptr;
+    };
+    /// How a derived value is made again, and what it holds.
+    struct Made {
+        PyObject* callable = nullptr; // null: it cannot be named at an exit
+        std::vector<ShadowId> args;
+        PyObject* kwnames = nullptr;                   // a constant of the segment
+        std::vector<std::pair<PyObject*, ShadowId>> fields; // by interned name
+        std::vector<ShadowId> items;                   // what iterating gives
+        bool record = false;
+    };
+    std::unordered_map<ShadowId, Made> made_;
+    PyTypeObject* making_record_ = nullptr;
+    struct ContextValue {
+        ShadowId token, value;
+    };
+    std::unordered_map<ShadowId, std::vector<ContextValue>> context_; // by variable: what was set here and not reset yet
+    Lookup lookup_;
+    bool raising_ = false; // an expected error is on its way through recorded frames
+    std::unordered_map<ShadowId, ShadowId> dict_owner_; // the __dict__ of an instance -> the instance
     std::vector<Inlined> calls_; // redirects under way, outermost first
     struct WrittenEffect {
         Effect effect;
@@ -340,11 +400,10 @@ class Recording final : public frame::Recorder {
     // Builtins on known arguments (builtins.cpp), one function for each kind.
     enum class Builtin : uint8_t;
     static Builtin builtin_of(PyObject* callable);
-    Before call_known_builtin(Activation& a, Call& c, Builtin what);
+    Before call_known_builtin(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped);
     Before call_len(Activation& a, const Call& c);
     Before call_isinstance(Activation& a, const Call& c);
-    Before call_getattr(Activation& a, const Call& c, Builtin what);
-    void guard_absent_attribute(ShadowId self, PyTypeObject* type, PyObject* name);
+    Before call_getattr(Activation& a, const Call& c, Builtin what, Redirect& redirect, int popped);
     Before call_super(Activation& a, const Call& c);
     Before call_range(Activation& a, const Call& c);
     Before call_zip(Activation& a, const Call& c, Builtin what);
@@ -361,6 +420,7 @@ class Recording final : public frame::Recorder {
     Before list_method(Activation& a, const Call& c, const char* name);
     Before list_append(Activation& a, ShadowId self, ShadowId value);
     Before dict_method(Activation& a, const Call& c, const char* name);
+    Before fresh_dict_method(Activation& a, const Call& c, const char* name);
     Before dict_view(Activation& a, const Call& c, IteratorShadow::Kind kind);
     Before dict_get(Activation& a, const Call& c);
     // know(), by kind of value; `id` is canonical and raw.

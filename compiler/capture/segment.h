@@ -61,7 +61,10 @@ struct Source {
         anchored,       // anchors[index] itself (a module or type found by constant path): no guard needed while alive
         globals_dict,   // the frame's f_globals itself
         code_of,        // base: function; its __code__, which may be replaced
+        function_part,  // base: function; index: which of FunctionPart
+        type_attribute_, // base: type; what _PyType_Lookup finds of name, itself: descriptors are not asked
     } kind;
+    enum FunctionPart : uint32_t { name_, qualname_, module_, doc_ };
     uint32_t base = 0;      // index of another source
     uint32_t index = 0;
     Owned<> name;           // interned string or immutable key
@@ -84,7 +87,7 @@ struct Guard {
         is,             // source is anchors[expected]
         type,           // type(source) is anchors[expected]
         equal,          // exact type and value equal constants[expected]; floats by bits
-        truth,          // bool(scalar value `value`) == (expected != 0)   (value: scalar or source number)
+        truth,          // bool(scalar value `value`) == (expected != 0)   (value: scalar, source number, or a node, looked at once computed)
         tensor,         // facts[expected]
         array,          // facts[expected]
         numpy_scalar,   // exact NumPy scalar type anchors[expected]
@@ -126,6 +129,7 @@ struct NewObject {
                                  // function: code constant, globals, name, defaults, kwdefaults, closure (refs or none), annotations
     uint32_t type = 0;           // instance: anchors[type]
     int64_t position = 0;        // iterators
+    uint32_t kwnames = 0xffffffff; // called: constants[kwnames] are the names of the last parts
 };
 
 /// How an extern of the graph (same index as Graph::externs) is called.

@@ -22,6 +22,7 @@ struct Shadow {
         fresh,     // made in this segment: list, tuple, dict, instance, function, method, slice, cell
         iterator,  // made in this segment, over parts that are known
         outcome,   // a non-tensor result of an extern, with known parts
+        derived,   // made here by library code from what guards hold: the same in every replay, or with known fields (Recording::Made)
         super_,    // super(): parts = {type constant's shadow unused, self}
     } kind = nothing;
     ValueRef ref;               // how a replay names it (tensor: its object)
@@ -33,8 +34,8 @@ struct Shadow {
     bool requires_grad = false; // tensor
     uint32_t writes = 0;        // tensor input: how often it was changed in place
     graph::NodeId node;         // tensor: its present value
-    uint32_t source = Guard::none_; // raw, object, number, tensor input: where it was read
     graph::NodeId as_object;    // tensor: the node that becomes its object, if that is another one
+    uint32_t source = Guard::none_; // raw, object, number, tensor input: where it was read
     std::vector<ShadowId> parts;    // list, tuple; dict: key, value, ...; method: function, self; outcome: items
     uint32_t fresh_index = 0;   // fresh: index into Segment::fresh
     PyObject* real = nullptr;   // object and constants with identity: the object, borrowed; kept alive by the recording's `kept`

@@ -267,8 +267,8 @@ ShadowId Recording::finish_call(Activation& a, PyObject* result) {
     if (is_data(result))
         for (size_t k = 0; k < c.values.size(); k++) {
             if (c.values[k] != result) continue;
-            if (k == 0) return canonical(c.args[k]);
-            end_before(a, c.name + " hands back an argument that it may have written", "");
+            if (k == 0 && !holds_unsized(c.args[k])) return canonical(c.args[k]);
+            end_before(a, c.name + (k == 0 ? " may hand back its operand, by its size" : " hands back an argument that it may have written"), "");
             return 0;
         }
     if (c.row && c.row->lower) {

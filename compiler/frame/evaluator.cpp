@@ -548,7 +548,7 @@ Left run(Running& a) {
             break;
         case Op::reraise:
             if (!a.decoded->handler_of(at)) goto hand_back; // CPython's own RERAISE leaves the frame
-            if constexpr (Recording) tell_failed(a, *i);
+            if constexpr (Recording) tell_raised(a, *i);
             if (i->arg) set_running(f, units + PyLong_AsLong(sp[-static_cast<int>(i->arg) - 1]));
             perform::set_exception(*--sp);
             goto unwind;
@@ -725,7 +725,7 @@ Left run(Running& a) {
         a.raised = false;
         a.kwnames = nullptr;
         show();
-        if constexpr (Recording) tell_failed(a, *i);
+        if constexpr (Recording) tell_raised(a, *i);
         // Without a handler CPython 3.11 and 3.12 do all that follows. 3.13 would take the line of the next instruction.
         if (bytecode::python < 313 && !a.decoded->handler_of(at)) return Left::raised;
         if (at >= a.code->_co_firsttraceable || in_generator(f)) perform::add_traceback(ts);

@@ -42,6 +42,8 @@ struct Redirect {
         instance, // __init__ returned None: the result is `made` (its reference is taken over)
         truth,    // PyObject_IsTrue of the result, as a bool; `in` and `not` still turn it round themselves
         nothing,  // a store: the result is dropped
+        or_default, // getattr() with a default: `made` (its reference is taken over) if the callee raises AttributeError
+        exists,     // hasattr(): True, or False if the callee raises AttributeError
     };
     PyObject* function = nullptr;      // a plain Python function, borrowed
     PyObject* const* args = nullptr;   // borrowed; may point into the stack. args[-1] need not be writable
@@ -49,7 +51,7 @@ struct Redirect {
     size_t nargs = 0;                  // positional
     PyObject* kwnames = nullptr;       // borrowed tuple or null
     After after = identity;
-    PyObject* made = nullptr; // for After::instance: the instance
+    PyObject* made = nullptr; // for After::instance: the instance; for After::or_default: the default
     // CALL_FUNCTION_EX hands its tuple and dict on unpacked, as args and kwnames.
 };
 
@@ -103,6 +105,9 @@ class Recorder {
     /// hand-back became necessary for words that CPython composes (no error set). The segment ends before this instruction.
     /// Also when a redirected call ran natively after all (depth limit, tracing): then the call is done and not recorded.
     virtual void failed(Activation& a, const bytecode::Instruction& i) = 0;
+    /// The instruction raised (error set), or a redirected call did. True: the recorder expected it, and that a handler of a recorded
+    /// frame takes it (or After::or_default, After::exists); recording goes on through the unwinding, the exception itself has no shadow.
+    virtual bool raised(Activation& a, const bytecode::Instruction& i) { return failed(a, i), false; }
     /// A Python frame nobody announced (finaliser, __eq__ in a dict look-up, callback) starts. The segment ends before the
     /// instruction at `at` of the top activation: the running one, or the next one if only old values were being dropped.
     /// True: the frame is known to belong to the running instruction (a library's own Python); it runs natively and the recording goes on.
@@ -153,6 +158,14 @@ PyObject* hand_back(PyThreadState* ts, InterpreterFrame* f);
 PyObject* leave_at_return(PyThreadState* ts, InterpreterFrame* f, PyObject* result);
 /// The recorder's activations go on walking, each asking the driver when it is reached again (after its running call).
 void detach(Recorder* recorder);
+/// While it lives, Python frames of this thread run in CPython's loop and nobody is asked about them.
+class Quiet {
+  public:
+    Quiet();
+    ~Quiet();
+    Quiet(const Quiet&) = delete;
+    Quiet& operator=(const Quiet&) = delete;
+};
 /// The innermost activation of this thread, or null.
 Activation* top_activation();
 

@@ -133,6 +133,9 @@ void ForcedHook::taken() {
     apply();
 }
 
+Quiet::Quiet() { session().quiet++; }
+Quiet::~Quiet() { session().quiet--; }
+
 void detach(Recorder* recorder) {
     for (Activation* a = session().top; a; a = a->up) {
         if (a->recorder != recorder) continue;

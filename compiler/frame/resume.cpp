@@ -58,9 +58,17 @@ void write_activation(Activation& a, DetachedFrame&& state) {
 
 PyObject* pass_through(Redirect::After after, PyObject* result, PyObject* instance) {
     auto made = Owned<>::steal(instance);
-    if (!result) return nullptr;
+    if (!result) {
+        if ((after != Redirect::or_default && after != Redirect::exists) || !PyErr_ExceptionMatches(PyExc_AttributeError)) return nullptr;
+        PyErr_Clear();
+        return after == Redirect::exists ? Py_NewRef(Py_False) : made.release();
+    }
     switch (after) {
     case Redirect::identity:
+    case Redirect::or_default:
+        return result;
+    case Redirect::exists:
+        Py_SETREF(result, Py_NewRef(Py_True));
         return result;
     case Redirect::nothing:
         Py_SETREF(result, Py_NewRef(Py_None));

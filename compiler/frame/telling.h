@@ -1,6 +1,7 @@
 // Inside frame/ only: how the evaluator's loop speaks to a recorder. Each call leaves a.recorder null once the recording ended.
 #pragma once
 #include "compiler/frame/session.h"
+#include "compiler/python/ref.h"
 #include <utility>
 
 namespace dyno::frame {
@@ -32,6 +33,15 @@ inline void tell_failed(Running& a, const bytecode::Instruction& i) {
     if (!a.recorder) return;
     tell(a, [&](Recorder& r) { r.failed(a, i); });
     if (a.recorder) detach(a.recorder);
+}
+
+/// As tell_failed, unless the recorder expected the error.
+inline void tell_raised(Running& a, const bytecode::Instruction& i) {
+    if (!a.recorder) return;
+    const python::KeepError keep;
+    bool expected = false;
+    tell(a, [&](Recorder& r) { expected = r.raised(a, i); });
+    if (a.recorder && !expected) detach(a.recorder);
 }
 
 /// The call that the recorder wants in place of the instruction's own. The result is what `after` makes of the callee's.

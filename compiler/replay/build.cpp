@@ -34,6 +34,7 @@ class PlanBuilder {
     void plan_steps();
     void plan_guards();
     uint32_t memory_for(uint32_t source);
+    bool follows_data(const ValueRef& ref) const;
 
     LaunchPlan& plan_;
     const Segment& segment_;
@@ -140,8 +141,17 @@ void PlanBuilder::plan_memories() {
     for (uint32_t g = 0; g < segment_.guards.size(); ++g) {
         const Guard& guard = segment_.guards[g];
         if (guard.kind == Guard::memory) plan_.disjoint.push_back({memory_for(guard.source), memory_for(guard.other), g});
-        if (guard.kind == Guard::truth && guard.value.kind != ValueRef::source) plan_.truths.push_back({guard.value, guard.expected != 0, g});
+        if (guard.kind == Guard::truth && guard.value.kind != ValueRef::source)
+            (follows_data(guard.value) ? plan_.supposed : plan_.truths).push_back({guard.value, guard.expected != 0, g});
     }
+}
+
+/// Whether the value is known only once something is computed.
+bool PlanBuilder::follows_data(const ValueRef& ref) const {
+    if (ref.kind == ValueRef::node || ref.kind == ValueRef::outcome) return true;
+    if (ref.kind != ValueRef::scalar) return false;
+    const capture::ScalarStep& step = segment_.scalar_steps[ref.index];
+    return follows_data(step.a) || follows_data(step.b);
 }
 
 uint32_t PlanBuilder::object_for(NodeId node) {

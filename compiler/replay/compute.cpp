@@ -1,5 +1,6 @@
 // The compute phase: kernels and eager calls in the schedule's order. Writes only memory the replay owns; a failure of any kind is ComputeFailed
 // and leaves nothing behind. Without the GIL only launches run.
+#include "compiler/frame/frame_state.h"
 #include "compiler/python/array.h"
 #include "compiler/python/tensor.h"
 #include "compiler/python/torch_door.h"
@@ -218,6 +219,8 @@ void compute(RunState& run) {
     if (plan.extern_count) silent.emplace();
     std::optional<RaiseNumpyErrors> quiet;
     if (plan.segment.numpy_externs && plan.extern_count) quiet.emplace();
+    std::optional<frame::Quiet> alone; // the Python of a library that is called as a whole is none to compile
+    if (plan.extern_count) alone.emplace();
     for (const Stretch& stretch : plan.stretches) {
         if (stretch.first == stretch.end) run_extern(run, stretch);
         else if (stretch.on_device) run_kernels_on_device(run, stretch);

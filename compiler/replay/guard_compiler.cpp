@@ -157,6 +157,8 @@ void GuardCompiler::read(uint32_t index, uint32_t guard) {
     case Source::kwdefault: check.op = Check::kwdefault; break;
     case Source::function_globals: check.op = Check::function_globals; break;
     case Source::code_of: check.op = Check::code_of; break;
+    case Source::function_part: check.op = Check::function_part; break;
+    case Source::type_attribute_: check.op = Check::type_attribute; break;
     case Source::method_self: check.op = Check::method_self; break;
     case Source::method_function: check.op = Check::method_function; break;
     case Source::type_of: check.op = Check::type_of; break;
@@ -295,7 +297,7 @@ PyObject* read_source(const Segment& segment, uint32_t index, std::span<PyObject
     PyObject* base = has_base(source) ? read_source(segment, source.base, anchors, inputs) : nullptr;
     if (has_base(source) && !base) return nullptr;
     auto item = [&](PyObject* dict) -> PyObject* {
-        if (!dict || !PyDict_CheckExact(dict)) return nullptr;
+        if (!dict || !PyDict_Check(dict)) return nullptr; // the table itself: its type, which may be a subclass, is guarded
         PyObject* value = PyDict_GetItemWithError(dict, source.name.get());
         if (!value) PyErr_Clear();
         return value;
@@ -323,6 +325,8 @@ PyObject* read_source(const Segment& segment, uint32_t index, std::span<PyObject
     case Source::kwdefault: return function ? item(PyFunction_GET_KW_DEFAULTS(base)) : nullptr;
     case Source::function_globals: return function ? PyFunction_GET_GLOBALS(base) : nullptr;
     case Source::code_of: return function ? PyFunction_GET_CODE(base) : nullptr;
+    case Source::function_part: return function ? function_part(base, source.index) : nullptr;
+    case Source::type_attribute_: return PyType_Check(base) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), source.name.get()) : nullptr;
     case Source::method_self: return method ? PyMethod_GET_SELF(base) : nullptr;
     case Source::method_function: return method ? PyMethod_GET_FUNCTION(base) : nullptr;
     case Source::type_of: return reinterpret_cast<PyObject*>(Py_TYPE(base));

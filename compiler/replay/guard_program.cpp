@@ -72,17 +72,29 @@ PyObject* read_part(const Check& c, PyObject* base) {
         return defaults && PyDict_CheckExact(defaults) ? item_of(defaults, c.what) : nullptr;
     }
     case Check::function_globals: return PyFunction_Check(base) ? PyFunction_GET_GLOBALS(base) : nullptr;
+    case Check::function_part: return PyFunction_Check(base) ? function_part(base, c.index) : nullptr;
+    case Check::type_attribute: return PyType_Check(base) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), c.what) : nullptr;
     case Check::code_of: return PyFunction_Check(base) ? PyFunction_GET_CODE(base) : nullptr;
     case Check::method_self: return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : nullptr;
     case Check::method_function: return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : nullptr;
     case Check::type_of: return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case Check::module_dict: return PyModule_Check(base) ? PyModule_GetDict(base) : nullptr;
-    case Check::dict_item: return PyDict_CheckExact(base) ? item_of(base, c.what) : nullptr;
+    case Check::dict_item: return PyDict_Check(base) ? item_of(base, c.what) : nullptr;
     default: return nullptr;
     }
 }
 
 } // namespace
+
+PyObject* function_part(PyObject* function, uint32_t which) {
+    auto* f = reinterpret_cast<PyFunctionObject*>(function);
+    switch (which) {
+    case capture::Source::name_: return f->func_name;
+    case capture::Source::qualname_: return f->func_qualname;
+    case capture::Source::module_: return f->func_module;
+    default: return f->func_doc;
+    }
+}
 
 uint32_t GuardProgram::check(const Inputs& inputs, PyObject** sources) {
     return run(checks_.data(), checks_.data() + checks_.size(), inputs, sources);
@@ -109,7 +121,7 @@ uint32_t GuardProgram::run(const Check* at, const Check* end, const Inputs& inpu
         case Check::equal: holds = s[c.from] == c.what || equal_constants(s[c.from], c.what); break;
         case Check::length: holds = have_length(s[c.from], c.index); break;
         case Check::keys: holds = have_keys(s[c.from], c.what); break;
-        case Check::absent: holds = PyDict_CheckExact(s[c.from]) && !item_of(s[c.from], c.what); break;
+        case Check::absent: holds = PyDict_Check(s[c.from]) && !item_of(s[c.from], c.what); break;
         case Check::no_attribute: holds = !python::instance_attribute(s[c.from], c.what); break;
         case Check::same: holds = s[c.from] == s[c.to] || fault(3); break;
         case Check::distinct: holds = s[c.from] != s[c.to] || fault(3); break;
@@ -139,7 +151,7 @@ uint32_t GuardProgram::run_group(DictGroup& group, const Inputs& inputs, PyObjec
         for (uint32_t read : group.reads) s[read] = remembered_[read];
         return all_hold;
     }
-    if (group.of != DictGroup::instance && (!dict || !PyDict_CheckExact(dict))) return group.guard;
+    if (group.of != DictGroup::instance && (!dict || !PyDict_Check(dict))) return group.guard;
     // The version is taken before the look-ups: a change in between can only make the next run look again.
     const uint64_t version = dict && python::have_dict_versions() ? proving_version(dict) : 0;
     group.version = 0;

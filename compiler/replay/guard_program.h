@@ -34,7 +34,7 @@ struct MemoryFacts {
 struct Check {
     enum Op : uint8_t {
         slot, function, globals, builtins, list_item, tuple_item, attribute, instance_dict, cell_contents, closure, default_, kwdefault,
-        function_globals, code_of, method_self, method_function, type_of, module_dict, anchored, dict_item, // reads
+        function_globals, code_of, function_part, type_attribute, method_self, method_function, type_of, module_dict, anchored, dict_item, // reads
         dict_group, type_group,                                                                    // groups: index
         is, type, equal, tensor, array, length, keys, absent, no_attribute, same, distinct, number_truth,
     } op;
@@ -94,6 +94,8 @@ class GuardProgram {
 MemoryFacts memory_facts(const capture::ArrayFacts& facts);
 /// Reads one source whose base is known; null if it is not there. The slow, plain form: for descriptions.
 PyObject* read_source(const capture::Segment& segment, uint32_t source, std::span<PyObject* const> anchors, const Inputs& inputs);
+/// A part of a function that may be assigned (Source::FunctionPart), borrowed.
+PyObject* function_part(PyObject* function, uint32_t which);
 /// Equal as constants are: same exact type, same value, floats by bits, tuples and frozensets of such. Runs no user code.
 bool equal_constants(PyObject* a, PyObject* b);
 /// The truth of an exact int, float, bool, complex or NumPy scalar; -1 for anything else.

@@ -72,6 +72,7 @@ class LaunchPlan {
     std::vector<uint32_t> memory_of_source; // by source, or nowhere
     std::vector<DisjointGuard> disjoint;
     std::vector<TruthGuard> truths;
+    std::vector<TruthGuard> supposed;       // of what is computed: looked at behind the compute phase
     std::vector<uint32_t> held;             // sources kept alive during a replay
     std::vector<NodeObject> objects;
     std::vector<uint32_t> object_of_node;   // by node of original(): into `objects`, or nowhere

@@ -73,6 +73,18 @@ uint32_t enter(RunState& run) {
     return all_hold;
 }
 
+/// Truths that the segment supposes of computed values; all_hold, or the guard that failed.
+uint32_t check_supposed(RunState& run) {
+    for (const TruthGuard& guard : run.plan.supposed) {
+        PyObject* value = run.value(guard.value);
+        const int truth = truth_of_number(value);
+        const int known = truth >= 0 ? truth : PyObject_IsTrue(value);
+        if (known < 0) throw ComputeFailed();
+        if (known != static_cast<int>(guard.expected)) return guard.guard;
+    }
+    return all_hold;
+}
+
 /// User code or another thread may have run: what was read at entry must still be so.
 void check_again(RunState& run) {
     std::vector<PyObject*> now(run.sources.size());
@@ -147,6 +159,13 @@ Outcome run_with(LaunchPlan& plan, const Inputs& inputs, Checked* checked) {
             std::optional<NoCollection> quiet;
             if (!plan.segment.effects.empty() && !plan.extern_count && !plan.releases) quiet.emplace();
             compute(run);
+        }
+        if (!plan.supposed.empty()) {
+            outcome.guard = check_supposed(run);
+            if (outcome.guard != all_hold) {
+                outcome.kind = Outcome::guard_failed;
+                return outcome;
+            }
         }
         if (checked) checked->mismatch = compare_with_twins(run, checked->compared);
         if ((!checked || checked->mismatch.empty()) && finish(run, outcome)) outcome.kind = Outcome::committed;

@@ -1,4 +1,5 @@
 // Values of a replay: what a ValueRef stands for, as an object. Numbers are computed, new objects built when first asked for.
+#include "compiler/frame/frame_state.h"
 #include "compiler/python/array.h"
 #include "compiler/python/make_tensor.h"
 #include "compiler/python/tensor.h"
@@ -143,7 +144,10 @@ PyObject* make_new(RunState& run, const NewObject& plan, PyObject*& place) {
         std::vector<PyObject*> args;
         for (const ValueRef& part : plan.parts) args.push_back(run.value(part));
         PyObject* callable = run.plan.anchors.objects()[plan.type];
-        auto made = Owned<>::steal(must(PyObject_Vectorcall(callable, args.data(), args.size(), nullptr)));
+        PyObject* names = plan.kwnames < run.plan.segment.constants.size() ? run.plan.segment.constants[plan.kwnames].get() : nullptr;
+        const size_t positional = args.size() - (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+        const frame::Quiet quiet; // a library's Python
+        auto made = Owned<>::steal(must(PyObject_Vectorcall(callable, args.data(), positional, names)));
         return place = plan.position < 0 ? made.release() : make_iterator(made.get(), plan.position);
     }
     default: return make_container(run, plan, place);

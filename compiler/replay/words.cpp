@@ -162,6 +162,11 @@ std::string source_text(const Segment& segment, uint32_t index) {
     case Source::kwdefault: return "default " + utf8(source.name.get()) + " of " + base();
     case Source::function_globals: return "the globals of " + base();
     case Source::code_of: return base() + ".__code__";
+    case Source::function_part: {
+        static const char* const parts[] = {".__name__", ".__qualname__", ".__module__", ".__doc__"};
+        return base() + parts[source.index];
+    }
+    case Source::type_attribute_: return base() + "." + utf8(source.name.get());
     case Source::method_self: return base() + ".__self__";
     case Source::method_function: return base() + ".__func__";
     case Source::type_of: return "type(" + base() + ")";
