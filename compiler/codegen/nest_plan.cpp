@@ -220,7 +220,12 @@ struct Planner {
 
 } // namespace
 
-<<<<<<< HEAD
+Columns columns_of(const LoopNest& nest, const NestPlan& plan) {
+    const int64_t extent = nest.axes[plan.vector_axis].extent, left = extent % plan.lanes;
+    const int64_t strips = extent / plan.lanes + (plan.overlapping && left);
+    return {strips, (strips + plan.group - 1) / plan.group, plan.overlapping ? 0 : left};
+}
+
 std::vector<ReductionPair> reduction_pairs(const LoopNest& nest) {
     std::vector<ReductionPair> pairs;
     const auto level = fusion::levels(nest);
@@ -260,15 +265,6 @@ std::vector<ReductionPair> reduction_pairs(const LoopNest& nest) {
 }
 
 NestPlan plan_for_threads(const LoopNest& nest, int lanes, const std::vector<ReductionPair>& pairs) {
-=======
-Columns columns_of(const LoopNest& nest, const NestPlan& plan) {
-    const int64_t extent = nest.axes[plan.vector_axis].extent, left = extent % plan.lanes;
-    const int64_t strips = extent / plan.lanes + (plan.overlapping && left);
-    return {strips, (strips + plan.group - 1) / plan.group, plan.overlapping ? 0 : left};
-}
-
-NestPlan plan_for_threads(const LoopNest& nest, int lanes) {
->>>>>>> 000a763 (codegen: take turns among strips of columns)
     Planner p{nest, {}, fusion::levels(nest)};
     p.plan.pairs = pairs;
     if (!nest.axes.empty()) p.plan.vector_axis = nest.axes.size() - 1;
