@@ -41,6 +41,7 @@ void GridEmitter::begin_kernel(const std::string& symbol, int threads) {
     };
     note("kernel", 1);
     note("maxntidx", threads);
+    if (plan_.least_blocks > 1 && threads == plan_.threads()) note("minctasm", plan_.least_blocks);
     entry_ = llvm::BasicBlock::Create(b_.getContext(), "entry", function_);
     auto* start = llvm::BasicBlock::Create(b_.getContext(), "start", function_);
     b_.SetInsertPoint(entry_);

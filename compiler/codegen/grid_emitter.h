@@ -49,6 +49,7 @@ class GridEmitter {
     std::vector<Accumulator> accumulators(uint32_t stage);
     llvm::SmallVector<llvm::Type*, 4> types(const Accumulator& a);
     Reducer::State identity(const Accumulator& a, int lanes);
+    Value* total(std::vector<Value*> terms);
     void take(Accumulator& a, llvm::MutableArrayRef<Point> points);
     Reducer::State merged(const Accumulator& a, const Reducer::State& x, const Reducer::State& y);
     Reducer::State across(const Accumulator& a, Reducer::State state);

@@ -16,6 +16,7 @@ struct GridPlan {
     int steps = 1;             // how often the sharers step to get through the part of a row that a block has
     bool resident = false;     // rows: all steps at once, in registers: memory is read once
     int unroll = 1;            // else: steps at a time
+    int least_blocks = 1;      // that a multiprocessor is to hold at once: bounds the registers of a thread
     int64_t parts = 1;         // blocks that share a row; a second kernel joins their results
     int64_t part_length = 0;   // elements of a row, a multiple of a step
     int64_t positions = 1;     // elements of a row

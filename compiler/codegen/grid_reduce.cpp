@@ -34,6 +34,17 @@ Value* larger(llvm::IRBuilder<>& b, Value* x, Value* y) { return b.CreateBinaryI
 Value* base_of(VectorEmitter& e, Value* most) { return e.b.CreateSelect(e.b.CreateFCmpOEQ(most, e.f(most, -INFINITY)), e.f(most, 0), most); }
 } // namespace
 
+/// Neighbours are added first, then neighbouring sums, and so on.
+Value* GridEmitter::total(std::vector<Value*> terms) {
+    while (terms.size() > 1) {
+        std::vector<Value*> half;
+        for (size_t k = 0; k + 1 < terms.size(); k += 2) half.push_back(b_.CreateFAdd(terms[k], terms[k + 1]));
+        if (terms.size() % 2) half.push_back(terms.back());
+        terms = std::move(half);
+    }
+    return terms[0];
+}
+
 /// Takes in the elements of some points.
 void GridEmitter::take(Accumulator& a, llvm::MutableArrayRef<Point> points) {
     if (a.pair && a.pair->kind == ReductionPair::exponentials) {
@@ -52,14 +63,21 @@ void GridEmitter::take(Accumulator& a, llvm::MutableArrayRef<Point> points) {
         Value* sum = b_.CreateFMul(a.state[1], exponential(a.state[0]));
         std::vector<Value*> terms;
         for (Value* v : elements) terms.push_back(exponential(v));
-        while (terms.size() > 1) { // pairs of neighbours, again and again
-            std::vector<Value*> half;
-            for (size_t k = 0; k + 1 < terms.size(); k += 2) half.push_back(b_.CreateFAdd(terms[k], terms[k + 1]));
-            if (terms.size() % 2) half.push_back(terms.back());
-            terms = std::move(half);
-        }
-        a.state = {most, b_.CreateFAdd(sum, terms[0])};
+        a.state = {most, b_.CreateFAdd(sum, total(std::move(terms)))};
         return;
+    }
+    // Sums of floats in loops: the points first, among themselves, so that chains of additions are short. Rows in registers have short ones.
+    const fusion::Instruction& reduction = nest_.body[a.id];
+    const bool adds = !plan_.resident && (a.pair || reduction.how == fusion::Reduction::sum) && is_float(reduction.dtype);
+    if (adds) {
+        std::vector<Value*> terms;
+        for (Point& p : points) {
+            Value* v = wide_.splat(value(wide_, &p, a.element));
+            terms.push_back(p.active ? b_.CreateSelect(p.active, v, wide_.f(v, 0)) : v);
+        }
+        const size_t part = a.pair ? 1 : 0;
+        a.state[part] = b_.CreateFAdd(a.state[part], total(std::move(terms)));
+        if (!a.pair) return;
     }
     for (Point& p : points) {
         Value* v = wide_.splat(value(wide_, &p, a.element));
@@ -68,7 +86,7 @@ void GridEmitter::take(Accumulator& a, llvm::MutableArrayRef<Point> points) {
             Value* count = b_.CreateFAdd(a.state[0], wide_.f(v, 1));
             Value* away = b_.CreateFSub(v, a.state[2]);
             Value* mean = b_.CreateFAdd(a.state[2], wide_.quotient(away, count));
-            next = {count, b_.CreateFAdd(a.state[1], v), mean, wide_.fma(away, b_.CreateFSub(v, mean), a.state[3])};
+            next = {count, a.state[1], mean, wide_.fma(away, b_.CreateFSub(v, mean), a.state[3])};
         } else {
             Value* index = nullptr;
             if (a.reducer.positional()) index = plan_.nest.mode == NestPlan::rows ? consecutive(wide_, p.linear, 1) : wide_.splat(p.linear);

@@ -95,12 +95,9 @@ Value* VectorEmitter::to_memory(Value* v, DType t) {
     return v;
 }
 Value* VectorEmitter::round_to(Value* v, DType t) {
+    if (gpu && (t == DType::f16 || t == DType::bf16)) return round_in_pairs(v, t);
     if (t == DType::f16) return b.CreateFPExt(b.CreateFPTrunc(v, with_element(v->getType(), b.getHalfTy())), v->getType());
     if (t != DType::bf16) return v;
-    if (gpu) {
-        Value* narrow = b.CreateFPTrunc(v, with_element(v->getType(), b.getBFloatTy()));
-        return from_memory(b.CreateBitCast(narrow, with_element(v->getType(), b.getInt16Ty())), t);
-    }
     Value* bits = b.CreateBitCast(v, integer_like(v->getType()));
     Value* odd = b.CreateAnd(b.CreateLShr(bits, i(bits, 16)), i(bits, 1));
     Value* up = b.CreateAnd(b.CreateAdd(b.CreateAdd(bits, i(bits, 0x7fff)), odd), i(bits, 0xffff0000));

@@ -43,9 +43,21 @@ class VectorEmitter {
     llvm::Value* i(llvm::Value* like, int64_t x) const;
     llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z);
     llvm::Value* quotient(llvm::Value* x, llvm::Value* y); // inside gated functions: GPUs within 2 ulp for f32, else exact
-    llvm::Value* exp_by_hardware(llvm::Value* x); // GPUs: f32 from -150 to where it overflows, vector_math_gpu.cpp
+    /// GPUs, vector_math_gpu.cpp: f32 from -150 to where it overflows; `normal`: the result surely is.
+    llvm::Value* exp_by_hardware(llvm::Value* x, bool normal);
+    /// Two elements an instruction: conversions of one run at an eighth of the speed. f32 to f16 or bf16 and back.
+    llvm::Value* round_in_pairs(llvm::Value* v, DType t);
+    llvm::Value* each_lane(llvm::Value* x, llvm::function_ref<llvm::Value*(llvm::Value*)> one);
+    /// x / y for y and x / y in the middle of the range: GPUs by a reciprocal within 2 ulp for f32, else exact.
+    llvm::Value* near_quotient(llvm::Value* x, llvm::Value* y);
     llvm::Value* unary(llvm::Intrinsic::ID id, llvm::Value* x) { return b.CreateUnaryIntrinsic(id, x); }
     llvm::Value* copysign(llvm::Value* magnitude, llvm::Value* sign) {
+        if (gpu) { // one operation there, if it is spelt so
+            llvm::Type* t = integer_like(magnitude->getType());
+            llvm::Value* mask = llvm::ConstantInt::get(t, uint64_t{1} << (t->getScalarSizeInBits() - 1));
+            llvm::Value* rest = b.CreateAnd(b.CreateBitCast(magnitude, t), b.CreateNot(mask));
+            return b.CreateBitCast(b.CreateOr(rest, b.CreateAnd(b.CreateBitCast(sign, t), mask)), magnitude->getType());
+        }
         return b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
     }
     llvm::Type* integer_like(llvm::Type* t) const; // integers as wide as these floats
@@ -76,6 +88,8 @@ class VectorEmitter {
     llvm::Value* log_core(llvm::Value* x); // of normal positive numbers
     llvm::Value* tanh(llvm::Value* x);
     llvm::Value* erf(llvm::Value* x);
+    llvm::Value* tanh_by_hardware(llvm::Value* x);
+    llvm::Value* erf_by_hardware(llvm::Value* x);
     llvm::Value* sigmoid(llvm::Value* x);
     llvm::Value* sin_or_cos(llvm::Value* x, bool cosine);
     llvm::Value* by_way_of_f64(scalar::ScalarOp op, llvm::Value* x);

@@ -119,12 +119,12 @@ static Value* exp_reduced(VectorEmitter& e, Value* x, bool twice) {
     return b.CreateFMul(b.CreateFMul(y, scale(half)), scale(b.CreateSub(integer, half)));
 }
 
-Value* VectorEmitter::exp_core(Value* x) { return gpu && !is_f64(x) ? exp_by_hardware(x) : exp_reduced(*this, x, false); }
+Value* VectorEmitter::exp_core(Value* x) { return gpu && !is_f64(x) ? exp_by_hardware(x, true) : exp_reduced(*this, x, false); }
 
 Value* VectorEmitter::exp(Value* x) {
     const bool wide = is_f64(x);
     if (gpu && !wide) {
-        Value* y = exp_by_hardware(b.CreateBinaryIntrinsic(Intrinsic::maximum, x, f(x, -150))); // NaN stays
+        Value* y = exp_by_hardware(b.CreateBinaryIntrinsic(Intrinsic::maximum, x, f(x, -150)), false); // NaN stays
         return b.CreateSelect(b.CreateFCmpOGT(x, f(x, 0x1.62e42ep+6)), f(x, INFINITY), y);
     }
     const auto any_argument = [&]() -> Value* {
@@ -173,7 +173,7 @@ Value* VectorEmitter::log_core(Value* x) {
     // k as a float without a conversion of 64-bit integers, which AVX2 lacks.
     Value* n = wide ? b.CreateFSub(b.CreateBitCast(b.CreateAdd(k, i(k, bits_of(x, 0x1.8p52))), x->getType()), f(x, 0x1.8p52))
                     : b.CreateSIToFP(k, x->getType());
-    Value* s = quotient(t, b.CreateFAdd(t, f(x, 2)));
+    Value* s = near_quotient(t, b.CreateFAdd(t, f(x, 2)));
     Value* z = b.CreateFMul(s, s);
     Value* r = b.CreateFMul(z, wide ? horner(z, log_f64) : horner(z, log_f32));
     Value* half_square = b.CreateFMul(b.CreateFMul(t, f(x, 0.5)), t);
@@ -184,11 +184,12 @@ Value* VectorEmitter::log_core(Value* x) {
 
 Value* VectorEmitter::tanh(Value* x) {
     const bool wide = is_f64(x);
+    if (gpu && !wide) return tanh_by_hardware(x);
     Value* bits = magnitude_bits(*this, x);
     Value* far = b.CreateICmpSGT(bits, i(bits, bits_of(x, 20.0)));
     Value* size = b.CreateBitCast(b.CreateSelect(far, i(bits, bits_of(x, 20.0)), bits), x->getType());
     Value* e = exp_core(b.CreateFAdd(size, size));
-    Value* large = b.CreateFSub(f(x, 1), quotient(f(x, 2), b.CreateFAdd(e, f(x, 1))));
+    Value* large = b.CreateFSub(f(x, 1), near_quotient(f(x, 2), b.CreateFAdd(e, f(x, 1))));
     Value* z = b.CreateFMul(size, size);
     Value* small = fma(b.CreateFMul(size, z), wide ? horner(z, tanh_f64) : horner(z, tanh_f32), size);
     Value* is_small = b.CreateICmpSLT(bits, i(bits, bits_of(x, 0.56)));
@@ -198,6 +199,7 @@ Value* VectorEmitter::tanh(Value* x) {
 
 Value* VectorEmitter::erf(Value* x) {
     const bool wide = is_f64(x);
+    if (gpu && !wide) return erf_by_hardware(x);
     const double limit = wide ? 6.0 : 4.0;
     Value* bits = magnitude_bits(*this, x);
     Value* far = b.CreateICmpSGT(bits, i(bits, bits_of(x, limit)));
@@ -206,10 +208,31 @@ Value* VectorEmitter::erf(Value* x) {
     Value* small = fma(size, wide ? horner(z, erf_f64) : horner(z, erf_f32), size);
     Value* is_small = b.CreateICmpSLT(bits, i(bits, bits_of(x, 1.0)));
     Value* beyond = b.CreateSelect(is_small, f(x, 1), size); // keeps the tail's polynomial inside its interval
-    Value* t = quotient(b.CreateFSub(beyond, f(x, 2)), b.CreateFAdd(beyond, f(x, 2)));
+    Value* t = near_quotient(b.CreateFSub(beyond, f(x, 2)), b.CreateFAdd(beyond, f(x, 2)));
     Value* tail = b.CreateFMul(exp_core(b.CreateFNeg(b.CreateFMul(beyond, beyond))), wide ? horner(t, erfc_f64) : horner(t, erfc_f32));
     Value* y = copysign(b.CreateSelect(is_small, small, b.CreateFSub(f(x, 1), tail)), x);
     return b.CreateSelect(b.CreateFCmpUNO(x, x), x, y);
+}
+
+/// The same with fewer operations on integers, which GPUs do at half speed: magnitudes are free there, and NaN passes through.
+Value* VectorEmitter::tanh_by_hardware(Value* x) {
+    Value* size = unary(Intrinsic::fabs, x);
+    Value* near = b.CreateBinaryIntrinsic(Intrinsic::minimum, size, f(x, 20));
+    Value* e = exp_by_hardware(b.CreateFAdd(near, near), true);
+    Value* large = fma(near_quotient(f(x, 1), b.CreateFAdd(e, f(x, 1))), f(x, -2), f(x, 1));
+    Value* z = b.CreateFMul(size, size);
+    Value* small = fma(b.CreateFMul(size, z), horner(z, tanh_f32), size);
+    return copysign(b.CreateSelect(b.CreateFCmpOLT(size, f(x, 0.56)), small, large), x);
+}
+
+Value* VectorEmitter::erf_by_hardware(Value* x) {
+    Value* size = unary(Intrinsic::fabs, x);
+    Value* near = b.CreateBinaryIntrinsic(Intrinsic::minimum, size, f(x, 4));
+    Value* z = b.CreateFMul(near, near);
+    Value* small = fma(near, horner(z, erf_f32), near);
+    Value* t = near_quotient(b.CreateFSub(near, f(x, 2)), b.CreateFAdd(near, f(x, 2)));
+    Value* tail = b.CreateFMul(exp_by_hardware(b.CreateFNeg(z), true), horner(t, erfc_f32));
+    return copysign(b.CreateSelect(b.CreateFCmpOLT(near, f(x, 1)), small, b.CreateFSub(f(x, 1), tail)), x);
 }
 
 Value* VectorEmitter::sigmoid(Value* x) {

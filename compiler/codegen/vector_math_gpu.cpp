@@ -80,21 +80,53 @@ Value* VectorEmitter::quotient(Value* x, Value* y) {
     return result;
 }
 
-/// 2^(x log2 e) by the hardware, within 2 ulp, times what rounding the product lost.
-Value* VectorEmitter::exp_by_hardware(Value* x) {
-    const auto power = [&](Value* v) { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_f, {}, {v}); };
+Value* VectorEmitter::each_lane(Value* x, llvm::function_ref<Value*(Value*)> one) {
+    auto* type = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+    if (!type) return one(x);
+    Value* y = llvm::PoisonValue::get(type);
+    for (uint64_t k = 0; k < type->getNumElements(); k++) y = b.CreateInsertElement(y, one(b.CreateExtractElement(x, k)), k);
+    return y;
+}
+
+Value* VectorEmitter::round_in_pairs(Value* v, DType t) {
+    const bool brain = t == DType::bf16;
+    const auto pair = [&](Value* low, Value* high) {
+        return b.CreateIntrinsic(brain ? llvm::Intrinsic::nvvm_ff2bf16x2_rn : llvm::Intrinsic::nvvm_ff2f16x2_rn, {}, {high, low});
+    };
+    const auto half = [&](Value* packed, int k) -> Value* {
+        if (!brain) return b.CreateFPExt(b.CreateExtractElement(packed, static_cast<uint64_t>(k)), b.getFloatTy());
+        Value* word = b.CreateBitCast(packed, b.getInt32Ty());
+        return b.CreateBitCast(k == 0 ? b.CreateShl(word, uint64_t{16}) : b.CreateAnd(word, uint64_t{0xffff0000}), b.getFloatTy());
+    };
+    auto* type = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+    if (!type) return half(pair(v, v), 0);
+    Value* rounded = llvm::PoisonValue::get(type);
+    for (uint64_t k = 0; k < type->getNumElements(); k += 2) { // lanes are 2, 4 or 8
+        Value* packed = pair(b.CreateExtractElement(v, k), b.CreateExtractElement(v, k + 1));
+        for (int j = 0; j < 2; j++) rounded = b.CreateInsertElement(rounded, half(packed, j), k + static_cast<uint64_t>(j));
+    }
+    return rounded;
+}
+
+Value* VectorEmitter::near_quotient(Value* x, Value* y) {
+    if (!gpu || !x->getType()->getScalarType()->isFloatTy()) return b.CreateFDiv(x, y);
+    Value* inverse = each_lane(y, [&](Value* v) { return b.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {v}); });
+    auto* constant = llvm::dyn_cast<llvm::Constant>(x);
+    auto* splat = constant && x->getType()->isVectorTy() ? constant->getSplatValue() : constant;
+    if (auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(splat); number && number->isExactlyValue(1.0)) return inverse;
+    return b.CreateFMul(x, inverse);
+}
+
+/// 2^(x log2 e) by the hardware, within 2 ulp, times what rounding the product lost. `normal`: for tanh and erf.
+Value* VectorEmitter::exp_by_hardware(Value* x, bool normal) {
+    const auto id = normal ? llvm::Intrinsic::nvvm_ex2_approx_ftz_f : llvm::Intrinsic::nvvm_ex2_approx_f;
     constexpr float log2_e = 1.44269504088896340736f;
     constexpr double ln_2 = 0.69314718055994530942, lost = (1.44269504088896340736 - log2_e) * ln_2;
     Value* product = b.CreateFMul(x, f(x, log2_e));
-    Value* rest = fma(fma(x, f(x, log2_e), b.CreateFNeg(product)), f(x, ln_2), b.CreateFMul(x, f(x, lost)));
-    Value* y;
-    if (x->getType()->isVectorTy()) {
-        y = llvm::PoisonValue::get(x->getType());
-        for (unsigned k = 0; k < llvm::cast<llvm::FixedVectorType>(x->getType())->getNumElements(); k++)
-            y = b.CreateInsertElement(y, power(b.CreateExtractElement(product, uint64_t{k})), uint64_t{k});
-    } else {
-        y = power(product);
-    }
+    Value* rest = fma(x, f(x, log2_e), b.CreateFNeg(product));
+    // What is lost of log2 e itself matters for large arguments, whose callers with normal results need less than full accuracy.
+    rest = normal ? b.CreateFMul(rest, f(x, ln_2)) : fma(rest, f(x, ln_2), b.CreateFMul(x, f(x, lost)));
+    Value* y = each_lane(product, [&](Value* v) { return b.CreateIntrinsic(id, {}, {v}); });
     return fma(y, rest, y);
 }
 
