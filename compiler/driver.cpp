@@ -32,6 +32,12 @@ void drop_old_locals(const Attempt& attempt, frame::InterpreterFrame* f, PyCodeO
         if (!unchanged[static_cast<size_t>(k)]) Py_CLEAR(f->localsplus[k]);
 }
 
+/// Compiled code is in place or on its way: short calls come round many times before it is there.
+bool anything_made(PyCodeObject* code) {
+    const auto slots = cache::slots_of_code(code);
+    return std::any_of(slots.begin(), slots.end(), [](const auto& item) { return item.second->compiling || !item.second->entries.empty(); });
+}
+
 bool may_record(cache::Slot& slot) {
     return state().budget > 0 && !slot.hopeless && !slot.compiling && !slot.nothing && slot.recordings < most_recordings && !state().forked;
 }
@@ -169,7 +175,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     timer.done(false);
     // Met again and again, walked and never once replayed: not worth walking.
     CodeFacts& facts = facts_of(code);
-    if (facts.calls > 4 && facts.hits == 0 && !facts.asked) facts.cold = true;
+    if (facts.calls > 4 && facts.hits == 0 && !facts.asked && !anything_made(code)) facts.cold = true;
     return result;
 }
 
@@ -181,7 +187,7 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
     PyCodeObject* code = a.code;
     CodeFacts& facts = facts_of(code);
     if (facts.refused || facts.slow) return AtPoint::go_on;
-    if (facts.cold || (facts.visits++ > 24 && facts.hits == 0 && !a.decoded->has_loops())) return a.decoded->has_loops() ? AtPoint::go_on : AtPoint::hand_back;
+    if (facts.cold || (facts.visits++ > 24 && facts.hits == 0 && !a.decoded->has_loops() && !anything_made(code))) return a.decoded->has_loops() ? AtPoint::go_on : AtPoint::hand_back;
     const Py_ssize_t depth = a.sp - a.base;
     SegmentKey key{code, a.at, shape_of(a.locals, code, depth)};
     cache::Slot* slot = &cache::slot_of(key);
