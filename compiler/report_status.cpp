@@ -6,6 +6,8 @@
 #include "compiler/report_entries.h"
 #include "compiler/reports.h"
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace dyno::report {
 namespace {
@@ -58,10 +60,20 @@ std::string stats_json() {
     const cache::Counters& c = cache::counters();
     json out = {{"captures", c.captures.load()}, {"hits", c.hits.load()}, {"graph_breaks", c.graph_breaks.load()}, {"kernels", c.kernels.load()},
                 {"extern_calls", c.extern_calls.load()}, {"recompiles", c.recompiles.load()}, {"dropped", c.dropped.load()}};
+    // By name; where several functions or cells share one, with their place.
+    std::map<std::tuple<std::string, std::string, int>, cache::Tally> sums;
+    std::map<std::string, int> of_name;
+    auto add = [&](const cache::Tally& t) {
+        auto [it, fresh] = sums.try_emplace({t.name, t.file, t.line}, t);
+        if (fresh) of_name[t.name]++;
+        else it->second.captures += t.captures, it->second.hits += t.hits, it->second.kernels += t.kernels, it->second.breaks += t.breaks, it->second.dropped += t.dropped;
+    };
+    for (PyCodeObject* code : cache::known_codes()) add(cache::tally_of(code));
+    for (const cache::Tally& t : cache::past()) add(t);
     json by = json::object();
-    for (PyCodeObject* code : cache::known_codes()) {
-        const Sums sums = sums_of(code);
-        by[utf8(code->co_qualname)] = {{"captures", sums.captures}, {"hits", sums.hits}, {"kernels", sums.kernels}, {"graph_breaks", sums.breaks}, {"dropped", sums.dropped}};
+    for (const auto& [place, t] : sums) {
+        const std::string key = of_name[t.name] == 1 ? t.name : t.name + " (" + t.file + ", line " + std::to_string(t.line) + ")";
+        by[key] = {{"captures", t.captures}, {"hits", t.hits}, {"kernels", t.kernels}, {"graph_breaks", t.breaks}, {"dropped", t.dropped}};
     }
     out["by_function"] = by;
     return out.dump();

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 #include <map>
+#include <tuple>
 #include <unordered_set>
 
 namespace dyno::cache {
@@ -26,10 +27,45 @@ std::unordered_set<CodeRecord*>& records() {
     return all;
 }
 
+std::string utf8(PyObject* text) {
+    const char* bytes = PyUnicode_AsUTF8(text);
+    if (!bytes) PyErr_Clear();
+    return bytes ? bytes : "?";
+}
+Tally tally(const CodeRecord& record) {
+    Tally sum{utf8(record.code->co_qualname), utf8(record.code->co_filename), record.code->co_firstlineno};
+    for (const auto& [place, slot] : record.slots)
+        for (const auto& entry : slot.entries) {
+            sum.hits += entry->hits, sum.captures++, sum.dropped += entry->dropped;
+            if (!entry->plan) continue;
+            sum.kernels += replay::product_of(*entry->plan).schedule.nests.size();
+            sum.breaks += replay::segment_of(*entry->plan).exit.kind == capture::Exit::breaks;
+        }
+    return sum;
+}
+
+using Place = std::tuple<std::string, std::string, int>;
+std::map<Place, Tally>& gone_by_place() {
+    static auto* all = new std::map<Place, Tally>; // code objects may die after everything else
+    return *all;
+}
+constexpr size_t most_gone = 4096;
+
+void remember(const CodeRecord& record) {
+    const Tally sum = tally(record);
+    if (!sum.captures) return;
+    auto& all = gone_by_place();
+    const Place place{sum.name, sum.file, sum.line};
+    if (all.size() >= most_gone && !all.contains(place)) return;
+    Tally& kept = all.try_emplace(place, Tally{sum.name, sum.file, sum.line}).first->second;
+    kept.captures += sum.captures, kept.hits += sum.hits, kept.kernels += sum.kernels, kept.breaks += sum.breaks, kept.dropped += sum.dropped;
+}
+
 /// The code object is dying. Plans are dropped here: that may run user code, as any deallocation may.
 void free_record(void* data) {
     if (!data) return;
     auto* record = static_cast<CodeRecord*>(data);
+    remember(*record);
     records().erase(record);
     delete record;
 }
@@ -118,11 +154,22 @@ std::vector<PyCodeObject*> known_codes() {
     return codes;
 }
 
+Tally tally_of(PyCodeObject* code) {
+    const CodeRecord* record = record_of(code);
+    return record ? tally(*record) : Tally{utf8(code->co_qualname), utf8(code->co_filename), code->co_firstlineno};
+}
+std::vector<Tally> past() {
+    std::vector<Tally> all;
+    for (const auto& [place, sum] : gone_by_place()) all.push_back(sum);
+    return all;
+}
+
 size_t reset(PyCodeObject* code) {
     // Entries are taken out first and die last: dropping a plan may run user code, which may come here again.
     std::vector<std::shared_ptr<Entry>> gone;
     for (CodeRecord* record : records()) {
         if (code && record->code != code) continue;
+        remember(*record);
         for (auto& [place, slot] : record->slots) {
             std::move(slot.entries.begin(), slot.entries.end(), std::back_inserter(gone));
             const bool compiling = slot.compiling;

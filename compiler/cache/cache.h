@@ -66,6 +66,16 @@ std::vector<std::pair<capture::SegmentKey, Slot*>> slots_of_code(PyCodeObject* c
 std::vector<PyCodeObject*> known_codes();
 /// Drops entries of one code object (null: all). Returns the bytes of code and buffers that they kept. Counters are not touched.
 size_t reset(PyCodeObject* code);
+/// What the entries of one code object came to.
+struct Tally {
+    std::string name, file;
+    int line = 0;
+    uint64_t captures = 0, hits = 0, kernels = 0, breaks = 0, dropped = 0;
+};
+/// Of the entries that the code object has now.
+Tally tally_of(PyCodeObject* code);
+/// Of entries that are gone with their code object or by a reset, added up by name and place: counters only grow. A few thousand at most.
+std::vector<Tally> past();
 /// Hash of the filled slots and the stack depth of a frame.
 uint64_t shape_of(PyObject* const* slots, uint32_t locals, uint32_t depth);
 

@@ -158,7 +158,33 @@ def test_reset_tells_the_bytes_and_status_the_memory_and_events():
     freed = dyno.reset(f)
     assert freed >= 4096 and dyno.reset(f) == 0
     assert report(None, "status")["memory"]["code_bytes"] == status["memory"]["code_bytes"] - freed
-    assert "test_reset_tells_the_bytes_and_status_the_memory_and_events.<locals>.f" not in dyno.stats()["by_function"]
+    assert not any(row["name"].endswith("and_events.<locals>.f") for row in report(None, "status")["functions"])
+
+
+def test_counters_by_function_outlive_code_and_cells():
+    def run(source, name):
+        code = compile(source, name, "exec")
+        _backend.core.run_cell(code, {"torch": torch, "x": torch.ones(50)}, name)
+        dyno.wait()
+        _backend.core.run_cell(code, {"torch": torch, "x": torch.ones(50)}, name)
+
+    dyno.install()
+    try:
+        for name in ("cell one", "cell two"):
+            run("for i in range(300):\n    x = x * 1.01\n", name)
+    finally:
+        dyno.uninstall()
+    rows = {key: row for key, row in dyno.stats()["by_function"].items() if "(cell one" in key or "(cell two" in key}
+    assert len(rows) == 2 and all(row["hits"] > 0 and row["kernels"] == 1 for row in rows.values()), rows
+
+    def f(a):
+        return a * 5
+
+    called(f, torch.ones(3))
+    key = next(key for key in dyno.stats()["by_function"] if "outlive_code_and_cells.<locals>.f" in key)
+    hits = dyno.stats()["by_function"][key]["hits"]
+    dyno.reset(f)
+    assert hits > 0 and dyno.stats()["by_function"][key]["hits"] == hits
 
 
 def test_what_was_switched_off_says_so():
