@@ -32,6 +32,7 @@ MAY_INCLUDE: dict[str, tuple[str, ...]] = {
         "compiler/fusion/memory_plan.h",
         "compiler/fusion/schedule.h",
         "compiler/frame/frame_state.h",
+        "compiler/frame/user_stack.h",
         "compiler/capture/",
         *GRAPH,
         *PYTHON,
