@@ -13,9 +13,10 @@ def compile(fn=None, *, strict=False, dynamic=None):
 
     ``fn``       a function, method, ``functools.partial``, callable object or ``torch.nn.Module``. It stays plain: only calls
                  of the returned object are compiled. What has no Python code is returned unchanged.
-    ``strict``   True: a call raises ``dyno.GraphBreak`` (reason and line) unless everything became one graph.
-    ``dynamic``  None: a size that changed once becomes symbolic; True: all sizes are symbolic from the start; False: every new
-                 size is compiled anew.
+    ``strict``   True: a call raises ``dyno.GraphBreak`` (reason and line) unless everything in it became one graph. Such a call
+                 waits for the compiler.
+    ``dynamic``  None, True or False: whether sizes are to be symbolic. Accepted and without effect so far: every new size is
+                 compiled anew, at most 16 versions of a part are kept.
 
     The first call runs at eager speed while compiling happens in the background. Tensors and arrays of any shape, dtype and
     device are accepted; whatever is not compiled runs interpreted, and ``dyno.explain`` says why. Also usable as a decorator,
@@ -62,7 +63,10 @@ def wait():
 
 
 def reset(fn=None):
-    """Drops the compiled code of ``fn``, or of everything. Returns the bytes freed. Counters of ``stats()`` stay."""
+    """Drops the compiled code of ``fn``, or of everything, then also the memory kept for results to come.
+
+    Returns the bytes freed (an int). Counters of ``stats()`` stay.
+    """
     return _backend.core.reset(fn)
 
 
@@ -72,7 +76,8 @@ def stats(wait=True):
     ``captures`` segments whose compiled code was put in place; ``hits`` replays; ``graph_breaks`` exits of such segments other
     than the return; ``kernels`` generated kernels in place; ``extern_calls`` operations run in torch or NumPy during a replay;
     ``recompiles`` segments recorded again for a place that had code; ``dropped`` code removed as slower or stale. All are
-    counts. ``by_function`` holds the same, function by function. ``wait=True`` finishes background compiling first.
+    counts. ``by_function`` holds five of them by the function's name (with file and line where several share it), also of functions
+    and cells that are gone. ``wait=True`` finishes background compiling first.
     """
     if wait:
         _backend.core.wait()
