@@ -206,6 +206,7 @@ Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& 
         return pend_derived(std::move(c));
     }
     if (always_raises(type)) {
+        guard_type_attribute(type, interned("__new__"), _PyType_Lookup(type, interned("__new__")));
         own_python_ = true; // the library's __new__
         return pend_raise(a, std::string("a call of ") + type->tp_name + ", which raises");
     }

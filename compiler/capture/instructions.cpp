@@ -116,7 +116,7 @@ Recording::Before Recording::dispatch(Activation& a, const Instruction& i, Redir
         handlers_--;
         return Before::perform;
     case Op::check_exc: return know(a.shadow(a.sp - 1), a.sp[-1]) ? pend_constant() : stop_refused(a);
-    case Op::reraise: return a.decoded->handler_of(a.at) ? pend_raise(a, "an exception is raised") : stop(a, "an exception is raised", "");
+    case Op::reraise: return pend_raise(a, "an exception is raised");
     case Op::raise: {
         const ShadowId raised = i.arg >= 1 ? canonical(a.shadow(a.sp - static_cast<int>(i.arg))) : 0;
         const bool plain = raised && (shadows_[raised].kind == Shadow::derived || shadows_[raised].identity) && (i.arg == 1 || a.sp[-1] == Py_None);

@@ -83,6 +83,10 @@ Recording::Before Recording::dict_method(Activation& a, const Call& c, const cha
     if (is("keys")) return dict_view(a, c, IteratorShadow::dict_keys);
     if (is("values")) return dict_view(a, c, IteratorShadow::dict_values);
     if (is("get") && (n == 1 || n == 2)) return dict_get(a, c);
+    if (is("__getitem__") && n == 1 && at(c.args[0]).kind == Shadow::object) { // super().__getitem__ of a subclass
+        PyObject* key = key_of(c.args[1], c.values[1]);
+        if (key && is_immutable(key) && PyDict_GetItemWithError(c.values[0], key)) return dict_get(a, c);
+    }
     if (at(c.args[0]).kind == Shadow::fresh) return fresh_dict_method(a, c, name);
     if (is("pop") && n == 2) { // what is not there is not removed
         PyObject* key = key_of(c.args[1], c.values[1]);

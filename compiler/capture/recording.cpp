@@ -404,6 +404,19 @@ ShadowId Recording::number_step(ScalarStep step, std::initializer_list<ShadowId>
     return add(std::move(s));
 }
 
+/// A bound method of a C function is an object of another type: what the descriptor's __get__ gives. (getattr() by name would find an
+/// override where this came from super().)
+ValueRef Recording::bound_descriptor(NewObject& object, ShadowId function, const std::vector<ValueRef>& refs, uint32_t index) {
+    PyTypeObject* t = Py_TYPE(at(function).real);
+    PyObject* get = t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type ? _PyType_Lookup(t, interned("__get__")) : nullptr;
+    if (!get) return refuse("a bound method of a library object in use at a break"), ValueRef{};
+    object.kind = NewObject::called;
+    object.type = anchor(get);
+    object.position = -1;
+    object.parts = {refs[0], refs[1]};
+    return {ValueRef::fresh, index};
+}
+
 /// How a replay names the value; makes the recipe of what was made here. none if there is no way (refusal() is set).
 ValueRef Recording::ref_of(ShadowId given) {
     const ShadowId id = canonical(given);
@@ -426,18 +439,7 @@ ValueRef Recording::ref_of(ShadowId given) {
             refs.push_back(r);
         }
         NewObject& object = segment_.fresh[index];
-        if (object.kind == NewObject::method && at(parts[0]).real && !PyFunction_Check(at(parts[0]).real)) {
-            // A bound method of a C function is an object of another type: what the descriptor's __get__ gives. (getattr() by name would
-            // find an override where this came from super().)
-            PyTypeObject* t = Py_TYPE(at(parts[0]).real);
-            PyObject* get = t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type ? _PyType_Lookup(t, interned("__get__")) : nullptr;
-            if (!get) return refuse("a bound method of a library object in use at a break"), ValueRef{};
-            object.kind = NewObject::called;
-            object.type = anchor(get);
-            object.position = -1;
-            object.parts = {refs[0], refs[1]};
-            return {ValueRef::fresh, index};
-        }
+        if (object.kind == NewObject::method && at(parts[0]).real && !PyFunction_Check(at(parts[0]).real)) return bound_descriptor(object, parts[0], refs, index);
         object.parts = std::move(refs);
         if (object.kind == NewObject::instance) object.type = anchor(reinterpret_cast<PyObject*>(shadows_[id].type));
         return {ValueRef::fresh, index};

@@ -240,6 +240,7 @@ class Recording final : public frame::Recorder {
     Before derived_attribute(Activation& a, ShadowId id, PyObject* object, PyObject* name, bool method);
     std::optional<Before> derived_call(Activation& a, Call& c);
     ValueRef derived_ref(ShadowId id);
+    ValueRef bound_descriptor(NewObject& object, ShadowId function, const std::vector<ValueRef>& refs, uint32_t index);
     Before context_method(Activation& a, const Call& c, const char* name);
     bool pin(ShadowId given, PyObject* value);
     bool is_remembered(PyObject* callable, const Call& c);

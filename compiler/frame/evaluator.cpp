@@ -547,7 +547,18 @@ Left run(Running& a) {
             perform::pop_except(ts, v);
             break;
         case Op::reraise:
-            if (!a.decoded->handler_of(at)) goto hand_back; // CPython's own RERAISE leaves the frame
+            if (!a.decoded->handler_of(at)) { // CPython's own RERAISE leaves the frame
+                if constexpr (Recording) {
+                    tell_raised(a, *i);
+                    if (a.recorder) { // the error goes on to a recorded frame that takes it
+                        a.recorder = nullptr;
+                        at -= i->prefix;
+                        show();
+                        return Left::hand_over;
+                    }
+                }
+                goto hand_back;
+            }
             if constexpr (Recording) tell_raised(a, *i);
             if (i->arg) set_running(f, units + PyLong_AsLong(sp[-static_cast<int>(i->arg) - 1]));
             perform::set_exception(*--sp);

@@ -9,7 +9,7 @@ import os
 
 import pytest
 import torch
-from twice import program
+from twice import NO_HITS, program
 
 
 @program
@@ -419,6 +419,7 @@ def test_model_output_is_a_record():
         out = BaseModelOutput(last_hidden_state=a * 2, hidden_states=None)
         return BaseModelOutput(last_hidden_state=out[0] + out.last_hidden_state, attentions=(a,)), out.to_tuple()[0] - 1
 
+    hits = dyno.stats()["hits"]
     for _ in range(3):
         a = torch.ones(3)
         out, other = f(a)
@@ -426,7 +427,7 @@ def test_model_output_is_a_record():
         assert type(out) is BaseModelOutput and list(out) == ["last_hidden_state", "attentions"]
         assert torch.equal(out.last_hidden_state, torch.full((3,), 4.0)) and torch.equal(out["last_hidden_state"], out[0])
         assert out.attentions[0] is a and torch.equal(other, torch.ones(3)) and out.hidden_states is None
-    assert dyno.stats()["hits"] > 0
+    assert NO_HITS or dyno.stats()["hits"] > hits
     assert transformers
 
 
@@ -446,3 +447,22 @@ def test_remembered_functions_of_the_user(t):
     t.calls(f, lambda: (torch.ones(3),))
     g.cache_clear()
     t.calls(f, lambda: (torch.ones(3),))
+
+
+@program(hits=1)
+def test_a_mask_that_installed_code_looks_at(t):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, vocab_size=20)
+    torch.manual_seed(0)
+    model = transformers.BertModel(config).eval()
+
+    @t.compile
+    def f(ids, mask):
+        return model(input_ids=ids, attention_mask=mask).last_hidden_state.round(decimals=4)
+
+    ids, whole = torch.arange(8).reshape(2, 4), torch.ones(2, 4, dtype=torch.long)
+    padded = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])
+    with torch.no_grad():
+        t.calls(f, lambda: (ids, whole))
+        t.calls(f, lambda: (ids, padded))
+        t.calls(f, lambda: (ids, whole))
