@@ -176,7 +176,7 @@ void add_calls(Segment& segment, Value d) {
     for (Py_ssize_t i = 0; i < d["frames"].size(); ++i) {
         const Value v = d["frames"][i];
         segment.exit.kind = capture::Exit::breaks;
-        segment.exit.frames.push_back({ref_of(v["function"]), static_cast<int>(v["unit"].integer()), refs_of(v["locals"]), refs_of(v["stack"])});
+        segment.exit.frames.push_back({ref_of(v["function"]), static_cast<int>(v["unit"].integer()), {}, refs_of(v["locals"]), refs_of(v["stack"])});
     }
 }
 

@@ -80,7 +80,7 @@ PyObject* plan_run_checked(PyObject* self, PyObject* args, PyObject* kwargs) {
 PyObject* plan_describe(PyObject* self, PyObject* args, PyObject* kwargs) {
     Call call;
     if (!read_call(args, kwargs, call)) return nullptr;
-    const auto& plan = *reinterpret_cast<PlanObject*>(self)->plan;
+    auto& plan = *reinterpret_cast<PlanObject*>(self)->plan;
     replay::Outcome outcome = replay::run(*reinterpret_cast<PlanObject*>(self)->plan, call.inputs);
     if (outcome.kind != replay::Outcome::guard_failed) {
         Py_XDECREF(outcome.result);
