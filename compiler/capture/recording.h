@@ -100,6 +100,8 @@ class Recording final : public frame::Recorder {
     void guard(Guard g);
     bool guard_type_attribute(PyTypeObject* type, PyObject* name, PyObject* found);
     ValueRef ref_of(ShadowId id);
+    ValueRef ref_of_fresh(ShadowId id);
+    ValueRef ref_of_iterator(ShadowId id);
     PyObject* canonical_key(PyObject* key);
     ShadowId read_item(ShadowId container, PyObject* key, PyObject* value);
     ShadowId read_index(ShadowId container, int64_t index, PyObject* value);
