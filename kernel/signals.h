@@ -1,10 +1,11 @@
-// When an interrupt may reach Python. Output: SIGINT is blocked in every thread of the kernel and open in the main thread only while
-// a cell runs, because a signal that arrives in a ZeroMQ call makes cppzmq throw. It must not run Python code.
+// When an interrupt may reach Python. Output: SIGINT is blocked in the threads of the kernel and open in the main thread only while
+// a cell runs, because a signal that arrives in a ZeroMQ call makes cppzmq throw. Threads that a cell starts have it open; what they get
+// goes to the main thread, or nowhere while no cell runs. It must not run Python code.
 #pragma once
 
 namespace dyno::kernel {
 
-/// Remembers the calling thread as the main one and blocks SIGINT in it; threads made later inherit the block.
+/// Remembers the calling thread as the main one and blocks SIGINT in it; threads made while no cell runs inherit the block.
 void take_over_signals();
 
 /// Opens SIGINT for the calling (main) thread after dropping one that came too early. Nests.

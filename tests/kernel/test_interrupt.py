@@ -70,6 +70,22 @@ def test_idle_kernel_is_not_hurt(kernel, how):
     assert kernel.run("import time; time.sleep(0.1); 'also fine'").value == "'also fine'"
 
 
+def test_threads_of_a_cell_take_no_interrupt(kernel):
+    """They inherit an open SIGINT, and the system may hand a signal for the process to any of them: while no cell runs, Python must not hear of it."""
+    kernel.run("import os, signal, threading\nfor _ in range(4): threading.Thread(target=threading.Event().wait, daemon=True).start()")
+    kernel.run("told, tell = os.pipe(); os.set_blocking(told, False); os.set_blocking(tell, False); before = signal.set_wakeup_fd(tell)")
+    for _ in range(5):
+        interrupt(kernel, "signal")
+        time.sleep(0.05)
+    heard = kernel.run("signal.set_wakeup_fd(before); os.write(tell, b'.'); os.read(told, 100)")
+    assert heard.value == "b'.'"
+    cell = kernel.send("import time; time.sleep(1000)")
+    kernel.until_started(cell)
+    time.sleep(0.2)
+    interrupt(kernel, "signal")
+    assert kernel.wait(cell, timeout=10).error == "KeyboardInterrupt"
+
+
 def test_traceback_shows_the_line(kernel):
     cell = kernel.send("import time\ndef wait():\n    time.sleep(1000)\nwait()")
     kernel.until_started(cell)
