@@ -26,12 +26,6 @@ struct CodeFacts {
     uint32_t calls = 0, interpreted_calls = 0;
     std::string why;         // the last reason for not compiling
     std::map<std::pair<std::string, int>, capture::LineNote> lines; // by (name of code, line)
-    struct Recompile {
-        int line = 0;
-        std::string guard, was, now;
-        std::vector<std::string> stack;
-    };
-    std::vector<Recompile> recompiles;
     std::vector<std::string> bugs;
 };
 

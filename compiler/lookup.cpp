@@ -65,16 +65,8 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
         attempt.outcome = std::move(o);
         return attempt;
     }
-    if (first && first_guard < replay::missing_value && slot.recordings < most_recordings) {
-        // Why it will be recorded again.
-        replay::GuardFailure why = replay::describe_failure(*first->plan, first_guard, inputs);
-        CodeFacts& facts = facts_of(code);
-        if (facts.recompiles.size() < 50) {
-            CodeFacts::Recompile r;
-            r.guard = why.guard, r.was = why.was, r.now = why.now, r.line = why.from.line;
-            facts.recompiles.push_back(std::move(r));
-        }
-    }
+    if (first && first_guard < replay::missing_value && slot.recordings < most_recordings)
+        replay::describe_failure(*first->plan, first_guard, inputs); // why it will be recorded again: the plan remembers it for reports
     return attempt;
 }
 
