@@ -11,17 +11,21 @@ def counted(cell):
     return int(cell.text().split("hits ")[1])
 
 
+# The turns must outlast the compiling that they cause, on a slow machine too.
+TURNS = 500_000
+
+
 def test_a_loop_in_the_cell_that_imports_torch(start):
     kernel = start()
     kernel.run("pass")
-    code = "import torch, dyno\nx = torch.ones(1000)\nfor i in range(5000):\n    x = x * 1.0001\nprint('hits', dyno.stats()['hits'])"
+    code = f"import torch, dyno\nx = torch.ones(1000)\nfor i in range({TURNS}):\n    x = x * 1.0001\nprint('hits', dyno.stats()['hits'])"
     assert counted(kernel.run(code, timeout=120)) > 0
 
 
 def test_a_loop_in_the_cell_that_imports_numpy(start):
     kernel = start()
     kernel.run("pass")
-    code = "import dyno\nimport numpy as np\nx = np.ones(1000)\nfor i in range(5000):\n    x = x * 1.0001\nprint('hits', dyno.stats()['hits'])"
+    code = f"import dyno\nimport numpy as np\nx = np.ones(1000)\nfor i in range({TURNS}):\n    x = x * 1.0001\nprint('hits', dyno.stats()['hits'])"
     assert counted(kernel.run(code, timeout=120)) > 0
 
 
