@@ -39,6 +39,11 @@ Result<NodeId> BuildCall::reduction() {
     for (int64_t axis : *reduced)
         if (extreme && type(0).dims[axis] == 0) return refuse("no elements along a reduced axis");
     NodeId value = b.cast(operand(0), rule->compute, from);
+    if (reduced->empty()) { // of a 0-d value: a row of one element
+        value = make(Op::reshape, rule->compute, {1}, {value});
+        const NodeId one = make(op, rule->compute, {1}, {value}, {0});
+        return b.cast(make(Op::reshape, rule->compute, {}, {one}), rule->result, from);
+    }
     NodeId result = make(op, rule->compute, reduced_dims(type(0).dims, *reduced), {value}, *reduced);
     return b.cast(result, rule->result, from);
 }

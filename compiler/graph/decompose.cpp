@@ -23,8 +23,8 @@ struct Parts : Steps {
 
     NodeId number(double value) { return b.constant(value, inner, node.type.domain, node.from); }
     NodeId reduced(Op op, NodeId value, const std::vector<int64_t>& axes) {
-        // No axes on a node means none; for the builder it means all.
-        if (axes.empty()) return value;
+        // No axes on a node means that it has no dims. What is summed starts from +0.0, which shows where the value is -0.0.
+        if (axes.empty()) return op == Op::sum ? (*this)(Op::add, {value, number(0.0)}) : value;
         return (*this)(op, {value}, {.ints = axes, .dtype = op == Op::sum ? inner : DType::none});
     }
     int64_t count(const std::vector<int64_t>& axes) const {

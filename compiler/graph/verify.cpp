@@ -131,6 +131,7 @@ class Verifier {
         reduced(id);
         DType operand = g_[n.operands[0]].type.dtype;
         bool argument = n.op == Op::argmax || n.op == Op::argmin, truth = n.op == Op::any || n.op == Op::all;
+        if (n.ints.empty()) error(id, "reduces no axis");
         if (argument && n.ints.size() != 1) error(id, "needs one axis");
         if (truth && operand != DType::b8) error(id, "operand is {}, expected b8", name_of(operand));
         DType expected = argument ? DType::i64 : operand;

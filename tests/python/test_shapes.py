@@ -159,3 +159,17 @@ def test_array_shapes(t):
     for x in (np.ones((2, 3)), np.ones((2, 3)), np.ones((4, 3)), np.ones((5, 3)), np.ones((3, 2)).T, np.ones((4, 6))[:, ::2],
               np.ones(4), np.ones((2, 3), "f4"), np.ones((2, 3), order="F"), np.ones((0, 3)), np.ones((2, 3))[::-1]):
         t.calls(f, lambda x=x: (x,), 2)
+
+
+@program
+def test_reductions_of_values_without_dims(t):
+    # Beside a reduction over a row, alone, of a minus zero; a sum of one value is that value, but starts from +0.
+    reductions = [lambda x: x.sum().sum(), lambda x: (x * 2).sum().sum().sum(), lambda x: (x.sum() + 1).prod(), lambda x: (x.sum() * 2 + 1).sum() + x.sum(),
+                  lambda x: x.mean().sum(), lambda x: x[:1] * x.mean().sum(), lambda x: x[0].prod(), lambda x: (x[0] * -0.0).mean(), lambda x: (x[0] * -0.0).sum(),
+                  lambda x: x.max().max() + x.max().min(), lambda x: (x.sum() > 1).all(), lambda x: (x.sum() > 1).any(), lambda x: x.sum().argmax()]
+    for reduction in reductions:
+        f = t.compile(reduction)
+        t.calls(f, lambda: (torch.tensor([2.0, 1.5, 0.5]),))
+        t.calls(f, lambda: (np.array([2.0, 1.5, 0.5]),))
+    for reduction in (lambda x: x.sum().var(correction=0), lambda x: x.sum().logsumexp(0), lambda x: x.sum().amax(), lambda x: x.sum().sum(dtype=torch.float64)):
+        t.calls(t.compile(reduction), lambda: (torch.tensor([2.0, 1.5, 0.5]),))
