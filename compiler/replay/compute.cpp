@@ -7,6 +7,7 @@
 #include "compiler/replay/interrupt.h"
 #include "compiler/replay/run_state.h"
 #include "compiler/support/check.h"
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -191,16 +192,12 @@ void run_extern(RunState& run, const Stretch& stretch) {
         PyObject_Vectorcall(call.callable.get(), args, (call.args.size() - named) | PY_VECTORCALL_ARGUMENTS_OFFSET, call.kwnames.get()));
     run.externs++;
     if (!result) throw ComputeFailed();
-    for (uint32_t index : call.results) {
-        const int item = run.plan.segment.outcomes.at(index).item;
-        PyObject* part = result.get();
-        if (item >= 0) {
-            if (PyTuple_Check(part) && item < PyTuple_GET_SIZE(part)) part = PyTuple_GET_ITEM(part, item);
-            else if (PyList_Check(part) && item < PyList_GET_SIZE(part)) part = PyList_GET_ITEM(part, item);
-            else throw ComputeFailed();
-        }
-        accept(run, index, part);
-    }
+    // A sequence was recorded with all its items: one of another length is another result.
+    const auto item_of = [&](uint32_t index) { return run.plan.segment.outcomes.at(index).item; };
+    const auto items = std::count_if(call.results.begin(), call.results.end(), [&](uint32_t index) { return item_of(index) >= 0; });
+    const bool sequence = PyTuple_Check(result.get()) || PyList_Check(result.get());
+    if (items && (!sequence || PySequence_Fast_GET_SIZE(result.get()) != items)) throw ComputeFailed();
+    for (uint32_t index : call.results) accept(run, index, item_of(index) < 0 ? result.get() : PySequence_Fast_GET_ITEM(result.get(), item_of(index)));
     accept_step_value(run, stretch.object, call, result.get());
 }
 

@@ -235,3 +235,25 @@ def test_handlers_end(t):
             x = make()
             t.call(f, x)
             t.note(sys.getrefcount(x), sys.exc_info())
+
+
+@program
+def test_sequences_of_another_length(t):
+    @t.compile
+    def lists(z):
+        return z[z != 0].tolist()
+
+    @t.compile
+    def parts(z):
+        return z[z != 0].unbind()
+
+    @t.compile
+    def indices(z):
+        return np.nonzero(z)[0].tolist()
+
+    for count in (3, 3, 3, 4, 2, 5, 3):
+        z = torch.zeros(6)
+        z[:count] = 1
+        t.call(lists, z)
+        t.call(parts, z)
+        t.call(indices, z.numpy())
