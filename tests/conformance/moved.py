@@ -51,6 +51,8 @@ class Shaken(TorchDispatchMode):
         for t in out if isinstance(out, (tuple, list)) else (out,):
             if isinstance(t, torch.Tensor) and t.dtype in INTEGER and self.inexact(name, func, args, kwargs or {}, t):
                 self.move(t)
+                if name in TORCH_ORDERED and t.dtype != torch.float64 and not t.isfinite().all():
+                    self.reorder(t, self.exactly(func, args, kwargs or {}))
         return out
 
     @staticmethod
@@ -59,9 +61,19 @@ class Shaken(TorchDispatchMode):
             return True
         if name not in TORCH_ORDERED or out.dtype == torch.float64:
             return name in TORCH_ORDERED
+        return not torch.equal(Shaken.exactly(func, args, kwargs).to(torch.float64), out.double())
+
+    @staticmethod
+    def exactly(func: Any, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
         wide = [a.double() if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in args]
-        exact = func(*wide, **{k: v for k, v in kwargs.items() if k != "dtype"})
-        return not torch.equal(exact.to(torch.float64), out.double())
+        return func(*wide, **{k: v for k, v in kwargs.items() if k != "dtype"})
+
+    @staticmethod
+    def reorder(t: torch.Tensor, exact: torch.Tensor) -> None:
+        """Where partial results overflow, infinity or NaN hangs on their order: the result without such overflow, in place."""
+        kind = INTEGER[t.dtype]
+        bits, other = (v.detach().view(kind).numpy() for v in (t, exact.to(t.dtype)))
+        bits[...] = np.where(t.detach().isfinite().numpy(), bits, other)
 
     def move(self, t: torch.Tensor) -> None:
         """In place, past autograd and version counters."""
@@ -77,6 +89,7 @@ class MovedArray(np.ndarray):
     """An array whose inexact ufuncs move their results by one unit in the last place."""
 
     rng: np.random.Generator
+    last: Any = None  # what a ufunc moved last: it is not to be moved again, which might put it back
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         bare = [a.view(np.ndarray) if isinstance(a, MovedArray) else a for a in inputs]
@@ -86,11 +99,15 @@ class MovedArray(np.ndarray):
         whole = ufunc.__name__ in NUMPY_INEXACT or method in ("reduce", "accumulate", "reduceat") or ufunc.__name__ == "matmul"
         if ufunc.__name__ == "power" and len(inputs) > 1 and np.isscalar(inputs[1]) and inputs[1] in (0, 1, 2):
             whole = False
-        if whole and ufunc.__name__ in NUMPY_INEXACT | NUMPY_ORDERED:
+        moves = whole and ufunc.__name__ in NUMPY_INEXACT | NUMPY_ORDERED
+        if moves:
             result = move(result, self.rng)
         if out:
-            return out[0] if len(out) == 1 else out
-        return result.view(type(self)) if type(result) is np.ndarray else result
+            result = out[0] if len(out) == 1 else out
+        elif type(result) is np.ndarray:
+            result = result.view(type(self))
+        MovedArray.last = result if moves else None
+        return result
 
     def dot(self, other: Any, *out: Any) -> Any:
         return move(super().dot(other, *out), self.rng)
@@ -126,7 +143,7 @@ class MovedNumPy:
             with np.errstate(all="ignore"):
                 exact = name in NUMPY_ORDERED and is_exact(found, args, kwargs)
             result = found(*args, **kwargs)
-            return result if exact else move(result, self.rng)
+            return result if exact or (result is not None and result is MovedArray.last) else move(result, self.rng)
 
         return moved
 
