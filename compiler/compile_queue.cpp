@@ -6,6 +6,7 @@
 #include <mutex>
 #include <pthread.h>
 #include <sched.h>
+#include <stop_token>
 #include <thread>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@ struct CompileQueue::State {
     std::condition_variable work, idle;
     std::deque<std::unique_ptr<CompileJob>> waiting, done;
     std::deque<std::pair<std::shared_ptr<void>, CompileProduct*>> improvements;
+    std::stop_source stop; // of the running job
     bool busy = false, stopping = false, started = false, disabled = false;
     std::thread thread;
 };
@@ -50,7 +52,7 @@ void CompileQueue::run() {
             s.waiting.pop_front();
             lock.unlock();
             try {
-                job->product = compile(std::move(job->graph));
+                job->product = compile(std::move(job->graph), s.stop.get_token());
             } catch (const std::exception& bug) {
                 job->bug = bug.what();
             }
@@ -65,7 +67,7 @@ void CompileQueue::run() {
             if (s.waiting.empty()) s.idle.notify_all();
             lock.unlock();
             try {
-                if (keep.use_count() > 1) improve(*product);
+                if (keep.use_count() > 1) improve(*product, s.stop.get_token());
             } catch (const std::exception&) {
                 // level 0 stays
             }
@@ -107,6 +109,7 @@ void CompileQueue::stop() {
         std::lock_guard lock(state_->mutex);
         if (state_->disabled) return;
         state_->stopping = true;
+        state_->stop.request_stop();
         state_->work.notify_all();
         state_->idle.notify_all();
     }

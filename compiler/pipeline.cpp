@@ -82,7 +82,7 @@ void load_kernels(CompileProduct& product, const std::vector<int>& devices) {
 }
 } // namespace
 
-CompileProduct compile(graph::Graph graph) {
+CompileProduct compile(graph::Graph graph, const std::stop_token& stop) {
     const auto start = std::chrono::steady_clock::now();
     CompileProduct product;
     graph = checked(std::move(graph), "capture");
@@ -105,7 +105,8 @@ CompileProduct compile(graph::Graph graph) {
             product.cuda_device = std::max(product.cuda_device, *device);
         }
     for (size_t k = 0; k < devices.size() && product.refusal.empty(); k++) {
-        if (devices[k] >= 0) continue;
+        if (stop.stop_requested()) product.refusal = "the process ends";
+        if (devices[k] >= 0 || !product.refusal.empty()) continue;
         auto executable = runtime::Executable::load(codegen::compile(product.schedule.nests[k], target, 0)); // level 0: in place soon
         DYNO_CHECK(executable, executable.reason());
         product.executables[k] = *executable;
@@ -115,9 +116,9 @@ CompileProduct compile(graph::Graph graph) {
     return product;
 }
 
-void improve(CompileProduct& product) {
+void improve(CompileProduct& product, const std::stop_token& stop) {
     const codegen::Target target = codegen::host_target();
-    for (size_t k = 0; k < product.schedule.nests.size(); k++)
+    for (size_t k = 0; k < product.schedule.nests.size() && !stop.stop_requested(); k++)
         if (product.executables[k]) product.executables[k]->replace(codegen::compile(product.schedule.nests[k], target, 2));
 }
 

@@ -5,6 +5,7 @@
 #include "compiler/runtime/cuda/kernel.h"
 #include "compiler/runtime/executable.h"
 #include <memory>
+#include <stop_token>
 #include <vector>
 
 namespace dyno {
@@ -20,9 +21,9 @@ struct CompileProduct {
     double seconds = 0;
 };
 
-/// Runs the passes, fusion and code generation (level 0). Throws InternalError on a bug of ours.
-[[nodiscard]] CompileProduct compile(graph::Graph graph);
+/// Runs the passes, fusion and code generation (level 0). Throws InternalError on a bug of ours. A stop is obeyed between loop nests.
+[[nodiscard]] CompileProduct compile(graph::Graph graph, const std::stop_token& stop);
 /// Level 2, later: swaps better code into the product's executables.
-void improve(CompileProduct& product);
+void improve(CompileProduct& product, const std::stop_token& stop);
 
 } // namespace dyno
