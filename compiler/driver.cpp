@@ -1,6 +1,7 @@
 // What happens when a frame arrives, at a loop's body, after a break: look up and replay, or record, or let it run.
 // Everything downstream is called from here and its neighbours (finished.cpp, lookup.cpp) only.
 #include "compiler/driver.h"
+#include "compiler/call_budget.h"
 #include "compiler/call_timer.h"
 #include "compiler/eligibility.h"
 #include "compiler/frame/frame_state.h"
@@ -8,6 +9,7 @@
 #include "compiler/replay/plan.h"
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 namespace dyno::compiler {
 namespace {
@@ -38,14 +40,14 @@ bool anything_made(PyCodeObject* code) {
     return std::any_of(slots.begin(), slots.end(), [](const auto& item) { return item.second->compiling || !item.second->entries.empty(); });
 }
 
-bool may_record(cache::Slot& slot) {
-    return state().budget > 0 && !slot.hopeless && !slot.compiling && !slot.nothing && slot.recordings < most_recordings && !state().forked;
+bool may_record(cache::Slot& slot, PyCodeObject* code) {
+    return !slot.hopeless && !slot.compiling && !slot.nothing && slot.recordings < most_recordings && !state().forked && call_budget().allows_recording(code);
 }
 
 Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline_functions = true) {
     State& s = state();
     s.recorded++;
-    if (s.budget) s.budget--;
+    call_budget().recordings--;
     slot.recordings++;
     if (slot.recordings >= most_recordings) {
         slot.hopeless = true;
@@ -55,6 +57,9 @@ Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline
     limits.break_everywhere = s.config.debug_break_everywhere;
     limits.twins = s.config.check > 0;
     limits.inline_functions = inline_functions;
+    limits.operations = call_budget().operations;
+    limits.instructions = call_budget().instructions;
+    limits.goes_on = [](PyCodeObject* here) { return call_budget().goes_on(here); };
     s.recordings.push_back(std::make_unique<Recording>(key, limits));
     return s.recordings.back().get();
 }
@@ -109,6 +114,7 @@ PyObject* continue_at_exit(PyThreadState* ts, frame::InterpreterFrame* f, Attemp
 } // namespace
 
 PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
+    if (call_budget().spent) return frame::hand_back(ts, f);
     PyCodeObject* code = frame::code_object(f);
     if (!is_armed(code, f)) return frame::hand_back(ts, f);
     CallTimer timer(code, !frame::top_activation() && !is_module_code(f, code));
@@ -125,10 +131,11 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     if (!decoded) return PyErr_Clear(), frame::hand_back(ts, f);
     const int unit = frame::next_unit(f, code);
     if (unit != 0) return frame::hand_back(ts, f); // a generator goes on
+    std::optional<CallExtent> extent;
+    if (!is_module_code(f, code)) extent.emplace(code); // a cell's calls have budgets of their own
     SegmentKey key{code, unit, shape_of(f->localsplus, code, 0)};
     cache::Slot* slot = &cache::slot_of(key);
     const replay::Inputs inputs{f->localsplus, static_cast<uint32_t>(code->co_nlocalsplus), reinterpret_cast<PyObject*>(frame::function_of(f)), f->f_globals, f->f_builtins};
-    if (!frame::top_activation()) state().budget = recordings_a_call;
     if (timer.interpret() && is_in_doubt(*slot)) {
         state().off++; // what it calls is to be interpreted too
         PyObject* result = frame::hand_back(ts, f);
@@ -161,7 +168,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
         // Straight lines of a cell run once: only its loops are worth code of their own.
         return decoded->has_loops() ? left(frame::evaluate(ts, f, nullptr)) : frame::hand_back(ts, f);
     }
-    if (!attempt.failed && may_record(*slot)) {
+    if (!attempt.failed && may_record(*slot, code)) {
         Recording* r = start_recording(*slot, key);
         result = frame::evaluate(ts, f, r);
     } else if (slot->nothing && slot->nothing_until >= 0 && !attempt.failed) {
@@ -185,6 +192,10 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
     harvest_finished();
     if (!s.config.enabled || s.off > 0 || python::torch_starting()) return AtPoint::go_on;
     PyCodeObject* code = a.code;
+    CallBudget& budget = call_budget();
+    const bool outermost = budget.code == code && (!a.up || is_module_code(a.up->frame, a.up->code));
+    if (outermost && a.decoded->loop_starting_at(a.at)) budget.turn();
+    if (budget.spent) return outermost && a.decoded->has_loops() ? AtPoint::go_on : AtPoint::hand_back;
     CodeFacts& facts = facts_of(code);
     if (facts.refused || facts.slow) return AtPoint::go_on;
     if (facts.cold || (facts.visits++ > 24 && facts.hits == 0 && !a.decoded->has_loops() && !anything_made(code))) return a.decoded->has_loops() ? AtPoint::go_on : AtPoint::hand_back;
@@ -213,7 +224,7 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
     slot = &cache::slot_of(key);
     const bool module_code = is_module_code(a.frame, code);
     if (module_code && (!a.decoded->loop_around(a.at) || !libraries_ready())) return AtPoint::go_on;
-    if (may_record(*slot)) {
+    if (may_record(*slot, code)) {
         python::Ambient ambient;
         python::read_ambient(ambient);
         if (!python::ambient_is_plain(ambient)) return AtPoint::go_on;

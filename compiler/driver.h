@@ -11,8 +11,6 @@ namespace dyno::compiler {
 
 constexpr uint32_t most_recordings = 8; // of one key
 constexpr uint32_t most_cold_tries = 2;
-// A first call runs at eager speed: code of many short segments is recorded over several calls.
-constexpr uint32_t recordings_a_call = 24;
 
 struct State {
     Config config;
@@ -20,7 +18,6 @@ struct State {
     std::vector<std::unique_ptr<capture::Recording>> recordings; // under way or just ended
     int installed = 0, off = 0, extents = 0; // extents: calls of compiled functions under way
     uint64_t recorded = 0; // recordings ever started
-    uint32_t budget = 0;   // recordings that the outermost call under way may still start
     bool started = false, forked = false;
     bool trace = std::getenv("DYNO_TRACE") != nullptr; // what happens, on stderr: for developers
     void (*post)(void*, const char*) = nullptr;

@@ -3,6 +3,7 @@
 #include "compiler/capture/segment.h"
 #include <Python.h>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct CodeFacts {
     uint32_t visits = 0;     // times the driver was asked in the middle of a frame
     uint64_t hits = 0;       // replays in frames of this code
     bool on_gpu = false;     // part of it runs on a GPU, whose work the host's clock does not see
+    bool wanted_whole = false; // strict: a first call is recorded to its end, however long
+    std::set<PyCodeObject*> gave_up_in; // where recordings of calls of this code ended since they were long; only compared
     bool slow = false;       // whole calls, breaks and walking included, turned out slower than interpreted ones
     // Whole calls of this code as the outermost evaluated frame, seconds (call_timer.h).
     std::vector<float> compiled_seconds, interpreted_seconds;

@@ -1,5 +1,6 @@
 // From recording to entry: an ended recording's segment goes to the compile queue, and finished code is installed.
 #include "compiler/driver.h"
+#include "compiler/call_budget.h"
 #include "compiler/replay/plan.h"
 #include <cstdlib>
 
@@ -53,6 +54,12 @@ void harvest(Recording& r) {
     const SegmentKey key = r.key();
     CodeFacts& facts = facts_of(key.code);
     cache::Slot& slot = cache::slot_of(key);
+    call_budget().used(r.operations(), r.instructions());
+    if (r.too_long()) {
+        if (s.trace) std::fprintf(stderr, "dyno: gave up %s from %d after %u operations, %llu instructions\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, r.operations(), static_cast<unsigned long long>(r.instructions()));
+        slot.recordings--; // what changed is not what it did
+        return;
+    }
     for (const capture::LineNote& n : r.lines()) {
         PyCodeObject* code = n.at.code ? r.code_at(n.at.code) : nullptr;
         if (!code) continue;

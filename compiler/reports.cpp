@@ -12,9 +12,8 @@ using json = nlohmann::json;
 
 std::set<int> lines_with_code(PyCodeObject* code) {
     std::set<int> lines;
-    const auto units = static_cast<int>(Py_SIZE(code));
-    for (int k = 0; k < units; k++)
-        if (const int line = PyCode_Addr2Line(code, 2 * k); line >= code->co_firstlineno) lines.insert(line);
+    for (const int line : bytecode::lines_of(code))
+        if (line >= code->co_firstlineno) lines.insert(line);
     return lines;
 }
 

@@ -1,6 +1,7 @@
 // The extension dyno._core: bindings only. The type Compiled, the functions that dyno/*.py call, and the capsule for the kernel.
 #include "compiler/cache/cache.h"
 #include "compiler/compiler.h"
+#include "compiler/facts.h"
 #include "compiler/python/make_tensor.h"
 #include "compiler/python/ref.h"
 #include "compiler/python/torch_door.h"
@@ -69,6 +70,7 @@ PyObject* call_strict(Compiled* self, PyObject* const* args, size_t nargsf, PyOb
     auto* co = reinterpret_cast<PyCodeObject*>(code.get());
     if (!co) return compiler::call_armed(self->wrapped, args, nargsf, kwnames);
     const EntryHits before = first_parts(co);
+    compiler::facts_of(co).wanted_whole = true; // all of it is wanted, from the first call on
     PyObject* result = compiler::call_armed(self->wrapped, args, nargsf, kwnames);
     if (!result) return nullptr;
     compiler::wait();
@@ -328,5 +330,6 @@ PyMODINIT_FUNC PyInit__core() {
     }
     PyModule_AddObjectRef(m, "CAPABLE", Py_True);
     read_environment();
+    Py_AtExit(compiler::quiesce); // LLVM's own statics go after that: no thread may be at work in it
     return m;
 }

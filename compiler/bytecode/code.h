@@ -189,13 +189,19 @@ class Code {
     /// False: whatever the slot of locals[] holds before `unit`, no instruction of this code reads it before it is
     /// overwritten. Says nothing of readers outside the code (locals(), tracebacks, debuggers). Needs the GIL.
     bool live(int slot, int unit) const;
+    /// The source line of the instruction at `unit` of `code`, whose decoded form this is; -1: it has none. Needs the GIL.
+    int line_of(PyCodeObject* code, int unit) const;
 
   private:
     friend Code* decode(PyCodeObject*);
+    mutable std::vector<int> lines_; // by unit, made at the first question
     mutable std::vector<uint64_t> live_; // words per unit, made at the first question
     mutable size_t live_words_ = 0;
     void compute_liveness() const;
 };
+
+/// The source line of every code unit, -1 where there is none: PyCode_Addr2Line for all of them in one pass.
+std::vector<int> lines_of(PyCodeObject* code);
 
 /// Decodes; null with an error set when memory runs out.
 Code* decode(PyCodeObject* code);

@@ -2,7 +2,7 @@
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include "compiler/python/array.h"
-#include <set>
+#include <algorithm>
 
 namespace dyno::capture {
 
@@ -87,7 +87,6 @@ void Recording::finish(Activation* innermost, Exit exit) {
     // From here on nothing of the program's is held, not even weakly: ndarray.resize looks.
     weak_.clear();
     by_object_.clear();
-    const auto kept = std::move(kept_);
     kept_.clear();
     segment_.eager_seconds = op_seconds_ + static_cast<double>(instructions_) * 8e-9;
 }
@@ -125,6 +124,48 @@ void Recording::add_memory_guards() {
         }
     }
 }
+namespace {
+/// Whether computing a node may raise a floating-point flag of NumPy's, or trap: its operands' values tell.
+bool tells(const graph::Node& n) {
+    using graph::Op;
+    const graph::OpKind kind = graph::info(n.op).kind;
+    if (kind == graph::OpKind::leaf || kind == graph::OpKind::movement || kind == graph::OpKind::extern_) return false;
+    for (const Op quiet : {Op::neg, Op::abs, Op::maximum, Op::minimum, Op::where, Op::copysign, Op::amax, Op::amin})
+        if (n.op == quiet) return false;
+    const bool divides = n.op == Op::floor_div || n.op == Op::remainder || n.op == Op::fmod || n.op == Op::pow;
+    return (n.type.domain == graph::Domain::numpy && (is_float(n.type.dtype) || divides)) || (divides && is_int(n.type.dtype));
+}
+} // namespace
+
+/// A division by zero tells even where nobody uses the quotient: what can tell is computed, on all its elements, as eager did. It is
+/// an output unless something that is computed as a whole reads all of it; a slice reads a part.
+void Recording::want_what_tells(std::vector<bool>& wanted) {
+    std::vector<bool> whole = wanted, made(builder_.size()); // made: eager made it; the rest is left over from lowerings that did not fit
+    for (const graph::Node& n : builder_.graph().nodes)
+        if (n.op == graph::Op::extern_call)
+            for (graph::NodeId use : n.operands) whole[use.index] = true;
+    for (const Outcome& o : segment_.outcomes)
+        if (o.node.valid()) whole[o.node.index] = true;
+    node_strides_.resize(builder_.size());
+    for (uint32_t k = static_cast<uint32_t>(wanted.size()); k-- > 0;) { // operands come before their users
+        const graph::Node& n = builder_[{k}];
+        made[k] = made[k] || claimed_.contains(k) || whole[k];
+        if (made[k] && !whole[k] && tells(n)) {
+            wanted[k] = whole[k] = true;
+            std::vector<int64_t>& strides = node_strides_[k];
+            if (strides.size() != n.type.dims.size()) { // inside a lowering: no object gave it a layout
+                strides.assign(n.type.dims.size(), 1);
+                for (size_t d = strides.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<int64_t>(1, n.type.dims[d]);
+            }
+        }
+        const bool in_full = whole[k] && n.op != graph::Op::slice && n.type.numel() > 0;
+        for (graph::NodeId operand : n.operands) {
+            if (made[k]) made[operand.index] = true;
+            if (in_full) whole[operand.index] = true;
+        }
+    }
+}
+
 void Recording::add_outputs() {
     std::vector<bool> wanted(builder_.size());
     std::vector<bool> seen_fresh(segment_.fresh.size());
@@ -145,17 +186,7 @@ void Recording::add_outputs() {
     for (const Effect& e : segment_.effects) visit(e.value);
     for (const Guard& g : segment_.guards)
         if (g.kind == Guard::truth) visit(g.value);
-    // NumPy tells of a division by zero even where nobody uses the quotient.
-    std::vector<bool> used(builder_.size());
-    for (const graph::Node& n : builder_.graph().nodes)
-        for (graph::NodeId operand : n.operands) used[operand.index] = true;
-    for (uint32_t k = 0; k < wanted.size(); k++) {
-        const graph::Node& n = builder_[{k}];
-        const graph::OpKind kind = graph::info(n.op).kind;
-        const bool computes = kind != graph::OpKind::leaf && kind != graph::OpKind::movement && kind != graph::OpKind::extern_;
-        const bool divides = n.op == graph::Op::floor_div || n.op == graph::Op::remainder || n.op == graph::Op::fmod || n.op == graph::Op::pow;
-        if (!used[k] && claimed_.contains(k) && computes && ((n.type.domain == graph::Domain::numpy && (is_float(n.type.dtype) || divides)) || (divides && is_int(n.type.dtype)))) wanted[k] = true;
-    }
+    want_what_tells(wanted);
     // Operands of eager calls become objects too, and an object has eager's layout.
     for (const graph::Node& n : builder_.graph().nodes)
         if (n.op == graph::Op::extern_call)
@@ -198,10 +229,12 @@ std::optional<Segment> Recording::take() {
 }
 
 void Recording::add_covered_lines() {
-    for (size_t row = 0; row < seen_.size(); row++) {
-        std::set<int> lines;
-        for (size_t unit = 0; unit < seen_[row].size(); unit++)
-            if (seen_[row][unit]) lines.insert(PyCode_Addr2Line(segment_.codes[row], static_cast<int>(unit) * 2));
+    for (size_t row = 0; row < codes_.size(); row++) {
+        std::vector<int> lines;
+        for (size_t unit = 0; unit < codes_[row].seen.size(); unit++)
+            if (codes_[row].seen[unit]) lines.push_back(codes_[row].decoded->line_of(codes_[row].code, static_cast<int>(unit)));
+        std::sort(lines.begin(), lines.end());
+        lines.erase(std::unique(lines.begin(), lines.end()), lines.end());
         for (const int line : lines) segment_.lines.push_back({{static_cast<uint32_t>(row + 1), line}, "captured", "", ""});
     }
 }

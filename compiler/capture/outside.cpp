@@ -78,7 +78,9 @@ bool Recording::know_constant(ShadowId id, PyObject* value) {
 
 bool Recording::know_number(ShadowId id, PyObject* value) {
     guard_value(id, Guard::number_type, anchor(reinterpret_cast<PyObject*>(Py_TYPE(value))));
-    known_as(id, Shadow::number, value).real = value;
+    const Shadow& s = known_as(id, Shadow::number, value);
+    shadows_[id].real = value;
+    number_of_source_.try_emplace(s.source, id);
     kept_.try_emplace(value, Owned<>::borrow(value)); // a number: nobody can tell
     return true;
 }
@@ -144,6 +146,7 @@ bool Recording::know_data(ShadowId id, PyObject* value) {
     segment_.input_sources.push_back(shadows_[id].source);
     node_strides_.resize(builder_.size());
     node_strides_[node.index] = strides;
+    claimed_.insert(node.index);
     Shadow& s = known_as(id, Shadow::tensor, value);
     s.node = node;
     s.requires_grad = segment_.facts.back().requires_grad;
@@ -226,20 +229,20 @@ PyObject* Recording::concrete(ShadowId given, PyObject* value) {
             if (step.b.kind) open.push_back(step.b);
         }
     }
-    for (uint32_t src : sources)
-        for (ShadowId k = 1; k < shadows_.size(); k++)
-            if (shadows_[k].kind == Shadow::number && shadows_[k].ref == ValueRef{ValueRef::source, src}) {
-                PyObject* now = k == id ? value : shadows_[k].real;
-                if (!now) return nullptr;
-                Guard g;
-                g.kind = Guard::equal;
-                g.source = src;
-                g.expected = constant_index(now);
-                guard(g);
-                shadows_[k].kind = Shadow::constant;
-                shadows_[k].ref = {ValueRef::constant, g.expected};
-                break;
-            }
+    for (uint32_t src : sources) {
+        const auto found = number_of_source_.find(src);
+        if (found == number_of_source_.end() || shadows_[found->second].kind != Shadow::number) continue;
+        Shadow& number = shadows_[found->second];
+        PyObject* now = found->second == id ? value : number.real;
+        if (!now) return nullptr;
+        Guard g;
+        g.kind = Guard::equal;
+        g.source = src;
+        g.expected = constant_index(now);
+        guard(g);
+        number.kind = Shadow::constant;
+        number.ref = {ValueRef::constant, g.expected};
+    }
     if (shadows_[id].kind == Shadow::number) {
         shadows_[id].kind = Shadow::constant;
         shadows_[id].ref = {ValueRef::constant, constant_index(value)};

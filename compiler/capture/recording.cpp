@@ -25,7 +25,6 @@ void Recording::begin(Activation& root) {
         root.shadows[k] = value ? raw(source(Source::slot, 0, static_cast<uint32_t>(k), nullptr), value) : 0;
     }
     if (root.at == 0) free_variables(root, 0);
-    op_start_ = std::chrono::steady_clock::now();
 }
 
 // ------------------------------------------------------------------------------------------------ the table
@@ -119,28 +118,25 @@ ShadowId Recording::number_step(ScalarStep step, std::initializer_list<ShadowId>
 }
 
 SourceSpan Recording::span_of(const Activation& a) {
-    auto* code = reinterpret_cast<PyObject*>(a.code);
-    auto [it, fresh] = code_ids_.try_emplace(code, static_cast<uint32_t>(segment_.codes.size() + 1));
-    if (fresh) {
-        segment_.codes.push_back(a.code);
-        const char *file = PyUnicode_AsUTF8(a.code->co_filename), *name = PyUnicode_AsUTF8(a.code->co_qualname);
-        if (!file || !name) PyErr_Clear(); // code_names: lone surrogates
-        segment_.code_names.push_back({file ? file : "?", name ? name : "?"});
-        codes_.push_back(a.code);
-        if (a.code != segment_.key.code) anchor(code); // the key's own code owns the entry and must not be held
+    if (last_code_ != a.code) {
+        auto* code = reinterpret_cast<PyObject*>(a.code);
+        auto [it, fresh] = code_ids_.try_emplace(code, static_cast<uint32_t>(codes_.size()));
+        if (fresh) {
+            segment_.codes.push_back(a.code);
+            const char *file = PyUnicode_AsUTF8(a.code->co_filename), *name = PyUnicode_AsUTF8(a.code->co_qualname);
+            if (!file || !name) PyErr_Clear(); // code_names: lone surrogates
+            segment_.code_names.push_back({file ? file : "?", name ? name : "?"});
+            codes_.push_back({a.code, a.decoded, std::vector<bool>(a.decoded->instructions.size())});
+            if (a.code != segment_.key.code) anchor(code); // the key's own code owns the entry and must not be held
+        }
+        last_code_ = a.code;
+        last_row_ = it->second;
     }
-    auto [line, unknown] = line_of_.try_emplace(uint64_t{it->second} << 32 | static_cast<uint32_t>(a.at), 0);
-    if (unknown) line->second = PyCode_Addr2Line(a.code, a.at * 2);
-    return {it->second, line->second};
+    return {static_cast<uint32_t>(last_row_ + 1), a.decoded->line_of(a.code, a.at)};
 }
 void Recording::seen(const Activation& a) {
-    if (seen_code_ != a.code) {
-        seen_code_ = a.code;
-        seen_row_ = span_of(a).code - 1;
-        if (seen_.size() <= seen_row_) seen_.resize(seen_row_ + 1);
-        if (seen_[seen_row_].empty()) seen_[seen_row_].resize(static_cast<size_t>(Py_SIZE(a.code)));
-    }
-    seen_[seen_row_][static_cast<size_t>(a.at)] = true;
+    if (last_code_ != a.code) span_of(a);
+    codes_[last_row_].seen[static_cast<size_t>(a.at)] = true;
 }
 void Recording::line_note(Activation& a, const char* status, const std::string& reason, const std::string& hint) {
     lines_.push_back({span_of(a), status, reason, hint});
@@ -161,6 +157,18 @@ void Recording::end_before(Activation& a, std::string reason, std::string hint) 
     exit.at = span_of(a);
     finish(&a, std::move(exit));
     frame::detach(this);
+}
+bool Recording::goes_on(const Activation& a) {
+    if (limits_.goes_on && limits_.goes_on(a.code)) {
+        limits_.operations = limits_.instructions = UINT32_MAX;
+        return true;
+    }
+    finished_ = discarded_ = too_long_ = true;
+    weak_.clear();
+    by_object_.clear();
+    kept_.clear();
+    frame::detach(this);
+    return false;
 }
 void Recording::failed(Activation& a, const Instruction&) {
     if (!finished_) end_before(a, "the next instruction raised or needs CPython's own words", "");

@@ -11,6 +11,7 @@
 #include "compiler/python/tensor.h"
 #include <chrono>
 #include <map>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -26,6 +27,8 @@ using frame::Redirect;
 /// What a recording may do; from dyno.config.
 struct Limits {
     uint32_t nodes = 4096;
+    uint32_t operations = UINT32_MAX, instructions = UINT32_MAX; // of one recording; behind that `goes_on` is asked whether to give up
+    bool (*goes_on)(PyCodeObject* here) = nullptr;
     uint32_t inlined_depth = 50;
     uint32_t unrolled_turns = 64;
     bool inline_functions = true; // false at a cell's top level: functions get code of their own, which outlives the cell
@@ -55,13 +58,17 @@ class Recording final : public frame::Recorder {
     /// Once finished: the segment if there is anything to gain, else nothing and why_not().
     std::optional<Segment> take();
     const std::string& why_not() const { return why_not_; }
+    /// It had more operations than Limits::operations: nothing comes of it.
+    bool too_long() const { return too_long_; }
+    uint32_t operations() const { return tensor_nodes_; }
+    uint64_t instructions() const { return instructions_; }
     /// Whether a tensor or array was seen at all.
     bool met_data() const { return met_data_; }
     /// The unit in the outermost frame before which it ended, -1: it reached the return.
     int stopped_at() const { return stopped_at_; }
     /// A bug of ours was met: nothing will come of it.
     void abandon(std::string why) { finished_ = discarded_ = true, why_not_ = std::move(why); }
-    PyCodeObject* code_at(uint32_t id) const { return id && id <= codes_.size() ? codes_[id - 1] : nullptr; }
+    PyCodeObject* code_at(uint32_t id) const { return id && id <= codes_.size() ? codes_[id - 1].code : nullptr; }
     const std::vector<LineNote>& lines() const { return lines_; }
     const SegmentKey& key() const { return key_; }
 
@@ -124,14 +131,22 @@ class Recording final : public frame::Recorder {
 
   private:
     friend struct Families;
+    /// Of the tables that die with the recording.
+    std::pmr::monotonic_buffer_resource arena_{16384};
+    template <class Key, class Value> using HashMap = std::pmr::unordered_map<Key, Value>;
+    template <class Key, class Value> using OrderedMap = std::pmr::map<Key, Value>;
+
     Before stop(Activation& a, std::string reason, std::string hint);
     Before stop_refused(Activation& a) { return stop(a, refusal_, hint_); }
     void finish(Activation* innermost, Exit exit);
+    /// It had more operations than it may: whether it goes on.
+    bool goes_on(const Activation& a);
     void end_before(Activation& a, std::string reason, std::string hint);
     FrameRecipe recipe_of(Activation& a, PyObject** sp, int unit);
     void add_memory_guards();
     void add_identity_guards();
     void add_outputs();
+    void want_what_tells(std::vector<bool>& wanted);
     void line_note(Activation& a, const char* status, const std::string& reason, const std::string& hint);
     /// Marks the instruction as covered by the segment.
     void seen(const Activation& a);
@@ -269,7 +284,7 @@ class Recording final : public frame::Recorder {
         uint32_t twin = 0;             // the call that makes the view's object
         ValueRef base_ref;             // the base among that call's arguments
     };
-    std::map<ShadowId, View> views_; // a base comes before its views
+    OrderedMap<ShadowId, View> views_{&arena_}; // a base comes before its views
     graph::NodeId pending_root_;
     PyObject* pending_result_ = nullptr;
     ShadowId root_of(ShadowId given) const;
@@ -313,19 +328,22 @@ class Recording final : public frame::Recorder {
     SegmentKey key_;
     bool met_data_ = false;
     int stopped_at_ = -1;
-    std::vector<PyCodeObject*> codes_;
+    struct CodeRow {
+        PyCodeObject* code;
+        const bytecode::Code* decoded;
+        std::vector<bool> seen; // by unit: recorded
+    };
+    std::vector<CodeRow> codes_; // by span's code - 1
     std::vector<LineNote> lines_;
-    std::vector<std::vector<bool>> seen_;   // by span's code - 1, then by unit: recorded
-    PyCodeObject* seen_code_ = nullptr;     // whose row is seen_[seen_row_]
-    size_t seen_row_ = 0;
+    PyCodeObject* last_code_ = nullptr;     // whose row is codes_[last_row_]
+    size_t last_row_ = 0;
     const Activation* here_ = nullptr;      // the activation of the instruction under way: guards are for its line
-    std::unordered_map<uint64_t, int> line_of_; // (span's code, unit) -> line
     Owned<> call_names_, redirect_names_;
     bool made_function_ = false;
     bool own_python_ = false; // the running instruction is modelled, though the library runs Python in it (nn.Module.__getattr__)
     Activation* pending_activation_ = nullptr;
-    std::unordered_map<ShadowId, graph::NodeId> scalar_nodes_;
-    std::unordered_set<uint32_t> claimed_; // nodes whose value already is some object
+    HashMap<ShadowId, graph::NodeId> scalar_nodes_{&arena_};
+    std::pmr::unordered_set<uint32_t> claimed_{&arena_}; // nodes whose value already is some object
     ShadowId in_place_target_ = 0, pending_number_ = 0;
     graph::NodeId pending_node_;
     std::vector<ShadowId> redirect_ids_;
@@ -333,21 +351,22 @@ class Recording final : public frame::Recorder {
     Segment segment_;
     graph::Builder builder_;
     Activation* root_ = nullptr;
-    bool finished_ = false, discarded_ = false, foreign_ = false;
+    bool finished_ = false, discarded_ = false, too_long_ = false, foreign_ = false;
     std::string why_not_, refusal_, hint_, native_reason_;
     std::vector<Shadow> shadows_;
     std::vector<ShadowId> alias_;
     std::vector<IteratorShadow> iterators_;
-    std::unordered_map<ShadowId, uint32_t> iterator_of_;
-    std::unordered_map<PyObject*, ShadowId> by_object_;
-    std::unordered_map<PyObject*, Owned<>> weak_;  // tensors and arrays: weak references that prove an address
-    std::unordered_map<PyObject*, Owned<>> kept_;  // containers, functions, types, modules: address stays theirs
-    std::map<PlaceKey, ShadowId> places_;
-    std::map<std::tuple<uint8_t, uint32_t, uint32_t, PyObject*>, uint32_t> source_ids_;
-    std::map<std::tuple<PyTypeObject*, PyObject*>, bool> type_facts_;
-    std::unordered_map<PyObject*, uint32_t> anchor_ids_;
-    std::unordered_map<PyObject*, uint32_t> constant_ids_;
-    std::unordered_map<PyObject*, uint32_t> code_ids_;
+    HashMap<ShadowId, uint32_t> iterator_of_{&arena_};
+    HashMap<PyObject*, ShadowId> by_object_{&arena_};
+    HashMap<PyObject*, Owned<>> weak_{&arena_};  // tensors and arrays: weak references that prove an address
+    HashMap<PyObject*, Owned<>> kept_{&arena_};  // containers, functions, types, modules: address stays theirs
+    OrderedMap<PlaceKey, ShadowId> places_{&arena_};
+    OrderedMap<std::tuple<uint8_t, uint32_t, uint32_t, PyObject*>, uint32_t> source_ids_{&arena_};
+    OrderedMap<std::tuple<PyTypeObject*, PyObject*>, bool> type_facts_{&arena_};
+    HashMap<PyObject*, uint32_t> anchor_ids_{&arena_};
+    HashMap<PyObject*, uint32_t> constant_ids_{&arena_};
+    HashMap<uint32_t, ShadowId> number_of_source_{&arena_};
+    HashMap<PyObject*, uint32_t> code_ids_{&arena_};
     Owned<> keys_;
     std::vector<std::vector<int64_t>> node_strides_; // by node index: layout of the object eager made
     struct Inlined {
@@ -373,15 +392,15 @@ class Recording final : public frame::Recorder {
         std::vector<ShadowId> items;                   // what iterating gives
         bool record = false;
     };
-    std::unordered_map<ShadowId, Made> made_;
+    HashMap<ShadowId, Made> made_{&arena_};
     PyTypeObject* making_record_ = nullptr;
     struct ContextValue {
         ShadowId token, value;
     };
-    std::unordered_map<ShadowId, std::vector<ContextValue>> context_; // by variable: what was set here and not reset yet
+    HashMap<ShadowId, std::vector<ContextValue>> context_{&arena_}; // by variable: what was set here and not reset yet
     Lookup lookup_;
     bool raising_ = false; // an expected error is on its way through recorded frames
-    std::unordered_map<ShadowId, ShadowId> dict_owner_; // the __dict__ of an instance -> the instance
+    HashMap<ShadowId, ShadowId> dict_owner_{&arena_}; // the __dict__ of an instance -> the instance
     std::vector<Inlined> calls_; // redirects under way, outermost first
     struct WrittenEffect {
         Effect effect;
@@ -392,13 +411,13 @@ class Recording final : public frame::Recorder {
     ShadowId pending_shadow_ = 0;
     Call pending_call_;
     std::vector<ShadowId> pending_parts_;
-    std::map<int, int> header_turns_;
+    OrderedMap<int, int> header_turns_{&arena_};
     std::chrono::steady_clock::time_point op_start_;
     double op_seconds_ = 0;
     uint64_t instructions_ = 0;
     uint32_t tensor_nodes_ = 0, fresh_values_ = 0;
     std::vector<uint32_t> recipe_memo_;
-    std::unordered_map<ShadowId, uint32_t> built_;
+    HashMap<ShadowId, uint32_t> built_{&arena_};
 
     // Builtins on known arguments (builtins.cpp), one function for each kind.
     enum class Builtin : uint8_t;

@@ -6,6 +6,7 @@
 #include "compiler/python/tensor.h"
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 namespace dyno::capture {
@@ -364,9 +365,12 @@ uint32_t Recording::make_extern(const Call& c, bool view) {
         if (s.kind == Shadow::fresh || s.kind == Shadow::outcome)
             for (ShadowId p : std::vector<ShadowId>(s.parts))
                 if (p) self(self, p);
-        if (s.kind == Shadow::object && !s.identity)
-            for (auto& [key, value] : places_)
-                if (key.container == canonical(given) && key.kind == 'i' && value) self(self, value);
+        if (s.kind == Shadow::object && !s.identity) {
+            const ShadowId container = canonical(given);
+            const PlaceKey first{container, 'i', nullptr, std::numeric_limits<int64_t>::min()};
+            for (auto it = places_.lower_bound(first); it != places_.end() && it->first.container == container && it->first.kind == 'i'; ++it)
+                if (it->second) self(self, it->second);
+        }
     };
     for (ShadowId id : c.args) {
         t.args.push_back(ref_of(id));

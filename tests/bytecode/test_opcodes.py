@@ -99,6 +99,24 @@ def test_instructions_and_handlers_are_those_of_dis():
     assert count > 100
 
 
+def lines_by_cpython(code):
+    found = [-1] * (len(code.co_code) // 2)
+    for start, end, line in code.co_lines():
+        found[start // 2 : end // 2] = [-1 if line is None else line] * ((end - start) // 2)
+    return found
+
+
+def test_lines_are_those_of_cpython():
+    import asyncio.base_events
+    import typing
+    sources = [module.__file__ for module in (asyncio.base_events, typing, types, dis)] + [__file__]
+    found = [code for path in sources for code in codes(compile(open(path, encoding="utf-8").read(), path, "exec"))]
+    found += [compile("\n" * 5000 + "x = (1,\n" + "\n" * 3000 + "y)\n", "far apart", "exec"), compile("pass", "one", "exec")]
+    assert len(found) > 500
+    for code in found:
+        assert frame_probe.lines(code) == lines_by_cpython(code), code
+
+
 def test_loops():
     def two(n):
         for i in range(n):

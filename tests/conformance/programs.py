@@ -17,9 +17,13 @@ import argparse
 import contextlib
 import dataclasses
 import io
+import pathlib
 import random
 import re
+import resource
+import sys
 import time
+import types
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Union
 
@@ -33,7 +37,42 @@ from backends import Backend
 from case import Case, Fresh, judge_case, record_of
 
 SEQUENCE = (0, 1, 0, 1, 0, 2, 3)  # five calls of the first signature, then other sizes, then another dtype
-STALE = (NameError, SyntaxError)
+
+
+class TooMuch(Exception):
+    """A candidate that does not end, or grows without bound."""
+
+
+STALE = (NameError, SyntaxError, TooMuch)
+MOST_LINES, MOST_MEMORY = 20_000, 2 << 30  # of a trial: lines of generated code, bytes
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """Ends what runs too long or takes too much memory with an error; generated code catches neither."""
+    lines = 0
+
+    def count(frame: types.FrameType, event: str, arg: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        if lines > MOST_LINES:
+            raise TooMuch
+        return count
+
+    def trace(frame: types.FrameType, event: str, arg: Any) -> Any:
+        return count if frame.f_code.co_filename == "<generated>" else None
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    in_use = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (in_use + MOST_MEMORY, hard))
+    outer = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(outer)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
 GLOBALS = ("STATE", "TABLE", "BOX")
 ERRSTATE = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 
@@ -278,10 +317,10 @@ class Domain:
         """The variables at the end of the program's first call, or its exception."""
         try:
             fn, inputs = load_program(program.source("return locals()"))
-            with contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()), bounded():
                 return fn(*inputs(0)), None
         except Exception as error:
-            return {}, error
+            return {}, TooMuch() if isinstance(error, MemoryError) or "can't allocate memory" in str(error) else error
 
 
 def smaller(body: list[Statement]) -> Iterator[list[Statement]]:

@@ -327,6 +327,14 @@ PyObject* live(PyObject*, PyObject* args) {
     return decoded ? PyBool_FromLong(decoded->live(slot, offset / 2)) : nullptr;
 }
 
+PyObject* lines(PyObject*, PyObject* code) {
+    if (!PyCode_Check(code)) return PyErr_Format(PyExc_TypeError, "a code object, not a %s", Py_TYPE(code)->tp_name);
+    const std::vector<int> found = bytecode::lines_of(reinterpret_cast<PyCodeObject*>(code));
+    PyObject* list = PyList_New(static_cast<Py_ssize_t>(found.size()));
+    for (size_t k = 0; list && k < found.size(); k++) PyList_SET_ITEM(list, static_cast<Py_ssize_t>(k), PyLong_FromLong(found[k]));
+    return list;
+}
+
 PyMethodDef methods[] = {
     {"walk", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(walk)), METH_VARARGS | METH_KEYWORDS, nullptr},
     {"record", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(record)), METH_VARARGS | METH_KEYWORDS, nullptr},
@@ -336,6 +344,7 @@ PyMethodDef methods[] = {
     {"hook", hook, METH_O, nullptr},
     {"counts", counts, METH_NOARGS, nullptr},
     {"rows", rows, METH_NOARGS, nullptr},
+    {"lines", lines, METH_O, nullptr},
     {"effect", effect, METH_VARARGS, nullptr},
     {"decode", decode, METH_O, nullptr},
     {"live", live, METH_VARARGS, nullptr},

@@ -407,3 +407,29 @@ def test_equal_values_are_two_objects(t):
     for _ in range(3):
         a, b = t.call(f, torch.arange(4))
         t.note(a is b, a.data_ptr() == b.data_ptr())
+
+
+@program
+def test_copies_into_what_was_made_here(t):
+    # What is stored is an input as it is: the result is another object all the same.
+    @t.compile
+    def f(y):
+        v = torch.zeros_like(y)
+        v.copy_(y)
+        w = torch.empty_like(y)
+        w[:] = y
+        u = torch.zeros_like(y)
+        torch.add(y, 0, out=u)
+        return v, w, u
+
+    @t.compile
+    def g(y):
+        v = np.zeros_like(y)
+        v[...] = y
+        w = np.empty_like(y)
+        np.copyto(w, y)
+        return v, w
+
+    for _ in range(4):
+        t.call(f, torch.arange(6.0).reshape(2, 3))
+        t.call(g, np.arange(6.0))

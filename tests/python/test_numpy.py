@@ -277,3 +277,23 @@ def test_smallest_integer_divided(t):
     for dtype in ("i8", "i4", "i2", "i1"):
         for y in (1, 1, -1, -1, 1):
             t.call(f, np.full(9, np.iinfo(dtype).min, dtype), np.full(9, y, dtype))
+
+
+@program
+def test_warnings_of_what_nobody_reads(t):
+    # Dead values, values of which a part is read, values whose reader is dead.
+    bodies = ["v = -0.75 / x; v = -0.75 / x", "v = (-0.75 / x)[0]", "v = (-0.75 / x) > 1", "x = (1 / x)[1:] + 1", "x = (1 / x)[1] + 1",
+              "v = (x.astype(int) // x.astype(int))[0:1]", "v = np.log(x); v = np.log(x)", "x = (1 / x).reshape(3, 1) + np.zeros((1, 0))",
+              "v = (x * 1e300).astype(np.float32) > 0", "x = (1 / x)[::-1][:1] + 1", "y = 1 / x; y[0] = 5; x = y", "x = np.where(x > 0, 1 / x, 0)",
+              "x = np.concatenate([1 / x, x])[3:] + 1", "v = (1 / x).max() > 3"]
+    for body in bodies:
+        names = {"np": np}
+        exec(compile(f"def f(x):\n    {body}\n    return x\n", "<cell>", "exec"), names)
+        f = t.compile(names["f"])
+        for x in ([0.0, 1.5, 0.5], [0.0, 1.5, 0.5], [0.0, 2.5, 0.5], [1.0, 1.5, 0.5], [0.0, 1.5, 0.0]):
+            t.call(f, np.array(x))
+    names = {"np": np}
+    exec(compile("def f(x):\n    for row in 1 / x:\n        y = row\n    return y\n", "<cell>", "exec"), names)
+    f = t.compile(names["f"])
+    for _ in range(4):
+        t.call(f, np.array([0.0, 1.5, 0.5]))
