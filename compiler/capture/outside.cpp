@@ -146,7 +146,6 @@ bool Recording::know_data(ShadowId id, PyObject* value) {
     segment_.input_sources.push_back(shadows_[id].source);
     node_strides_.resize(builder_.size());
     node_strides_[node.index] = strides;
-    claimed_.insert(node.index);
     Shadow& s = known_as(id, Shadow::tensor, value);
     s.node = node;
     s.requires_grad = segment_.facts.back().requires_grad;
