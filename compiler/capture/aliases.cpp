@@ -128,7 +128,12 @@ void Recording::write_memory(ShadowId target, graph::NodeId root_value, graph::N
     s.writes++;
     if (s.source != Guard::none_) s.written = true;
     if (!root_value.valid()) return;
-    if (claimed_.contains(root_value.index)) root_value = builder_.duplicate(root_value);
+    // Memory has a node of its own, never one that another object, a number or a constant stands for. An input stored into an input is
+    // copied in commit, which needs no node.
+    const bool from_outside = builder_[root_value].op == graph::Op::input && s.source != Guard::none_;
+    const bool leaf = graph_kind(root_value) == graph::OpKind::leaf && !from_outside;
+    const bool scalar = segment_.numpy_scalar.size() > root_value.index && segment_.numpy_scalar[root_value.index];
+    if (leaf || scalar || claimed_.contains(root_value.index)) root_value = builder_.duplicate(root_value);
     claimed_.insert(root_value.index);
     node_strides_.resize(builder_.size());
     node_strides_[root_value.index] = node_strides_[s.node.index];

@@ -433,3 +433,40 @@ def test_copies_into_what_was_made_here(t):
     for _ in range(4):
         t.call(f, torch.arange(6.0).reshape(2, 3))
         t.call(g, np.arange(6.0))
+
+
+@program
+def test_stores_of_what_stands_for_something_else(t):
+    @t.compile
+    def then_changed(y):
+        v = torch.zeros_like(y)
+        v.copy_(y)
+        y.add_(1)
+        v.mul_(2)
+        return v, y
+
+    @t.compile
+    def between_inputs(x, y):
+        x.copy_(y)
+        x += 1
+        return x, y
+
+    @t.compile
+    def scalar(g):
+        v = np.zeros((), np.float32)
+        v[...] = g
+        w = np.zeros((), np.float32)
+        w.fill(g)
+        return v, w, g
+
+    @t.compile
+    def number(y, s):
+        v = y.sum()
+        v.fill_(s)
+        return v
+
+    for k in range(4):
+        t.call(then_changed, torch.arange(6.0))
+        t.call(between_inputs, torch.arange(3.0), torch.ones(3) * k)
+        t.call(scalar, np.float32(3.25 + k))
+        t.call(number, torch.arange(3.0, dtype=torch.float64), 2.5 + k)
