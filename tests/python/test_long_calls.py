@@ -1,0 +1,117 @@
+"""A long function's first call is recorded in part at most and runs on natively; the second is recorded whole, the third replayed."""
+import types
+
+import dyno
+import pytest
+import torch
+from twice import BREAKS, NO_HITS, program
+
+pytestmark = pytest.mark.skipif(BREAKS or NO_HITS, reason="nothing is replayed there, or every operation is a segment")
+
+
+def fresh(function):
+    return types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+
+
+def repeated(operations):
+    names = {"torch": torch}
+    exec(compile("def f(x):\n" + "    x = x * 1.01\n" * operations + "    return x\n", f"<{operations} operations>", "exec"), names)
+    return names["f"]
+
+
+def after_each_call(compiled, argument, calls):
+    rows = []
+    for _ in range(calls):
+        before = dyno.stats()
+        compiled(argument.clone())
+        now = dyno.stats()
+        rows.append((now["captures"] - before["captures"], now["hits"] - before["hits"]))
+    return rows
+
+
+@pytest.mark.parametrize("operations", [1, 10, 40])
+def test_code_of_forty_operations_is_there_after_the_first_call(operations):
+    assert after_each_call(dyno.compile(repeated(operations)), torch.ones(8), 2) == [(1, 0), (0, 1)]
+
+
+@pytest.mark.parametrize("operations", [60, 300])
+def test_longer_code_is_recorded_at_the_second_call(operations):
+    assert after_each_call(dyno.compile(repeated(operations)), torch.ones(8), 3) == [(0, 0), (1, 0), (0, 1)]
+
+
+def test_sixteen_layers_are_short():
+    model = torch.nn.Sequential(*[layer for _ in range(8) for layer in (torch.nn.Linear(4, 4), torch.nn.ReLU())]).eval()
+    with torch.no_grad():
+        assert after_each_call(dyno.compile(lambda x: model(x)), torch.ones(2, 4), 2) == [(1, 0), (0, 1)]
+
+
+def test_the_reason_is_told():
+    f = repeated(200)
+    compiled = dyno.compile(f)
+    compiled(torch.ones(3))
+    dyno.wait()
+    assert "called again" in str(dyno.explain(compiled))
+    compiled(torch.ones(3))
+    dyno.wait()
+    assert "called again" not in str(dyno.explain(compiled))
+
+
+def test_strict_records_at_once():
+    compiled = dyno.compile(repeated(200), strict=True)
+    compiled(torch.ones(3))
+    before = dyno.stats()["hits"]
+    compiled(torch.ones(3))
+    assert dyno.stats()["hits"] == before + 1
+
+
+@program
+def test_loops_of_long_calls_are_compiled_in_them(t):
+    # The outermost call happens once: its loop comes round again.
+    @t.compile
+    def main(x, turns):
+        for k in range(60):
+            x = x + k
+        seen = []
+        while turns:
+            turns -= 1
+            x = (x * 0.5 + 1).relu()
+            seen.append(float(x.sum()))
+            dyno.wait()
+        return x, seen
+
+    t.call(main, torch.ones(5), 30)
+
+
+@program
+def test_nested_long_calls(t):
+    def layer(x, k):
+        for _ in range(20):
+            x = x * 0.99 + k
+        return x
+
+    @t.compile
+    def f(x):
+        for k in range(12):
+            x = layer(x, k)
+            if k == 7:
+                print("at", k)
+        return x
+
+    for _ in range(5):
+        t.call(f, torch.ones(6))
+
+
+@program
+def test_errors_in_the_part_that_is_not_recorded(t):
+    @t.compile
+    def f(x, bad):
+        for _ in range(70):
+            x = x + 1
+        try:
+            x = x.reshape(bad, 3)
+        except RuntimeError as error:
+            return type(error).__name__, x
+        return x / 0
+
+    for bad in (1, 2, 1, 2, 1, 2):
+        t.call(f, torch.ones(3), bad)
