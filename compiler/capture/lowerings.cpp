@@ -375,11 +375,15 @@ Node norm_of(Recording& r, const BoundArgs& args, Op op, int operands, int eps, 
     if (a.given(eps) && a.none(eps)) return unusual;
     attributes.number = a.number_or(eps, default_eps);
     std::vector<Operand> list;
+    bool absent = false;
     for (int k : {0, 2, 3}) {
         if (k > operands) break;
-        if (k && (!a.given(k) || a.none(k))) break;
+        if (k && (!a.given(k) || a.none(k))) {
+            absent = true;
+            continue;
+        }
         auto x = a.operand(k);
-        if (!x) return unusual;
+        if (!x || absent) return unusual; // a bias without a weight
         list.push_back(*x);
     }
     return r.builder().build(op, std::span<const Operand>(list), attributes, from);

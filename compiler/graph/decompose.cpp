@@ -80,6 +80,8 @@ NodeId layer_norm(Parts& p) {
     NodeId value = p(Op::mul, {centred, scale});
     if (p.node.operands.size() > 1) value = p(Op::mul, {value, p.weight(1)});
     if (p.node.operands.size() > 2) value = p(Op::add, {value, p.weight(2)});
+    // torch's CPU kernels add a bias of zero where there is none, which a -0.0 shows.
+    else if (p.node.type.device == DeviceKind::cpu) value = p(Op::add, {value, p.number(0.0)});
     return value;
 }
 
@@ -93,7 +95,10 @@ NodeId gelu(Parts& p) {
     NodeId half = p(Op::mul, {p.x, p.number(0.5)});
     if (p.node.ints[0] == 0) {
         NodeId bent = p(Op::erf, {p(Op::mul, {p.x, p.number(0.70710678118654752440)})});
-        return p(Op::mul, {half, p(Op::add, {p.number(1.0), bent})});
+        NodeId value = p(Op::mul, {half, p(Op::add, {p.number(1.0), bent})});
+        // oneDNN's kernel, which torch takes for f32 tensors of more than one element, gives +0.0 for -0.0.
+        const bool one_dnn = p.node.type.device == DeviceKind::cpu && p.node.type.dtype == DType::f32 && p.node.type.numel() > 1;
+        return one_dnn ? p(Op::add, {value, p.number(0.0)}) : value;
     }
     NodeId cube = p(Op::mul, {p(Op::mul, {p.x, p.x}), p.x});
     NodeId inside = p(Op::add, {p.x, p(Op::mul, {p.number(0.044715), cube})});

@@ -156,6 +156,7 @@ void across_group(const Node& node, std::span<const HostArray> operands, const G
             value /= std::sqrt(total + node.number);
         if (!soft && operands.size() > 1) value *= operands[1].at(static_cast<int64_t>(i)).number;
         if (!soft && operands.size() > 2) value += operands[2].at(static_cast<int64_t>(i)).number;
+        else if (node.op == Op::layer_norm && node.type.device == DeviceKind::cpu) value += 0.0; // as decompose does
         out.set(group[i], Value::of_float(out.dtype, scalar::round_to(out.dtype, value)));
     }
 }
@@ -200,9 +201,11 @@ HostArray interpret_composite(const Node& node, std::span<const HostArray> opera
     switch (node.op) {
     case Op::gelu:
     case Op::silu:
-    case Op::softplus:
-        for (int64_t k = 0; k < out.numel(); ++k) out.set(k, rounded(activation(node, x.at(k).number)));
+    case Op::softplus: {
+        const bool unsigned_zero = node.op == Op::gelu && node.ints[0] == 0 && node.type.device == DeviceKind::cpu && out.dtype == DType::f32 && out.numel() > 1; // as decompose does
+        for (int64_t k = 0; k < out.numel(); ++k) out.set(k, rounded(activation(node, x.at(k).number) + (unsigned_zero ? 0.0 : -0.0)));
         return out;
+    }
     case Op::layer_norm:
     case Op::rms_norm:
         axes.clear();

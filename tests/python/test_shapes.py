@@ -173,3 +173,38 @@ def test_reductions_of_values_without_dims(t):
         t.calls(f, lambda: (np.array([2.0, 1.5, 0.5]),))
     for reduction in (lambda x: x.sum().var(correction=0), lambda x: x.sum().logsumexp(0), lambda x: x.sum().amax(), lambda x: x.sum().sum(dtype=torch.float64)):
         t.calls(t.compile(reduction), lambda: (torch.tensor([2.0, 1.5, 0.5]),))
+
+
+@program
+def test_parts_of_norms_that_are_absent(t):
+    import torch.nn.functional as F
+
+    @t.compile
+    def layer(x, weight, bias):
+        return F.layer_norm(x, (4,), weight, bias), torch.layer_norm(x, (4,), weight, bias)
+
+    @t.compile
+    def one(x):
+        return F.layer_norm(x, x.shape[-1:])
+
+    weight, bias = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.tensor([0.5, -0.5, 5.0, 1.0])
+    for given in ((None, None), (weight, None), (None, bias), (weight, bias), (None, None), (None, bias)):
+        # One and three among equals: every step is exact but for the last, which is rounded the same way.
+        t.call(layer, torch.zeros(2, 4), *given)
+        t.call(layer, torch.full((2, 4), -0.0), *given)
+    for value in (0.0, -0.0, 2.5, -0.0, 0.0):
+        t.call(one, torch.full((2, 1), value))
+        t.call(one, torch.full((3, 7), value))
+
+
+@program
+def test_signs_of_zero(t):
+    import torch.nn.functional as F
+
+    @t.compile
+    def f(x):
+        return F.gelu(x), F.gelu(x, approximate="tanh"), F.silu(x), F.softplus(x), F.relu(x), F.leaky_relu(x), F.hardswish(x), F.elu(x), F.mish(x), F.selu(x)
+
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        for n in (1, 2, 7, 64):
+            t.calls(f, lambda: (torch.tensor([-0.0, 0.0] * n, dtype=dtype)[:n],))
