@@ -27,6 +27,9 @@ class Verdict:
     why: str = ""
 
 
+MOVED_SEEDS = range(1, 7)  # two moves in a row may put a value back: not in all of them
+
+
 class References:
     """The plain program run otherwise, made only where facts differ: moved by last bits, in a wider dtype, by cold and by warm code."""
 
@@ -42,7 +45,7 @@ class References:
     def moved(self, call: int) -> list[dict[Any, Any]]:
         """The facts of a call in the moved runs; runs that fail as a whole are left out."""
         if "moved" not in self._cache:
-            self._cache["moved"] = [run for seed in (1, 2) if (run := attempt(lambda: self._moved(seed)))]
+            self._cache["moved"] = [run for seed in MOVED_SEEDS if (run := attempt(lambda: self._moved(seed)))]
         return [run[call].named() for run in self._cache["moved"] if call < len(run)]
 
     def move(self, call: int, key: tuple[str, str], want: dict[Any, Any]) -> float:

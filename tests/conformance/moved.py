@@ -80,7 +80,7 @@ class Shaken(TorchDispatchMode):
         if t.layout != torch.strided or not t.numel():
             return
         bits = t.detach().view(INTEGER[t.dtype]).numpy()
-        step = torch.randint(-1, 2, t.shape, generator=self.rng).numpy()
+        step = torch.randint(0, 2, t.shape, generator=self.rng).numpy() * 2 - 1  # a step of 0 would say that nothing moves
         plain = t.detach().double().numpy()
         bits += (step * ((plain != 0) & (abs(plain) < 1e30))).astype(bits.dtype)
 
