@@ -114,6 +114,7 @@ bool libraries_ready() {
     if (asking) return false;
     asking = true;
     const bool ready = python::torch_ready() | python::numpy_ready();
+    capture::refresh_names();
     asking = false;
     return ready;
 }

@@ -4,6 +4,8 @@
 #include "compiler/python/ref.h"
 #include "compiler/python/tensor.h"
 #include "compiler/python/torch_door.h"
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <unordered_map>
@@ -12,6 +14,14 @@ namespace dyno::capture {
 namespace {
 
 Names table;
+
+/// By the type's version, which no other state of any type has. Of the present `table`.
+struct KnownTraits {
+    unsigned version = 0;
+    Names::Traits traits{};
+};
+std::array<KnownTraits, 1024> known_traits;
+
 bool torch_seen = false, numpy_seen = false;
 
 /// sys.modules[name], borrowed, never imported from here.
@@ -81,16 +91,19 @@ PyObject* interned(const char* text) {
     return it->second;
 }
 
-const Names& names() {
+const Names& names() { return table; }
+
+void refresh_names() {
     if (!table.method_descriptor) {
         table.method_descriptor = &PyMethodDescr_Type;
         table.wrapper_descriptor = &PyWrapperDescr_Type;
         table.classmethod_descriptor = &PyClassMethodDescr_Type;
         table.getset_descriptor = &PyGetSetDescr_Type;
     }
-    if (!torch_seen && python::torch_ready()) torch_seen = true, see_torch();
-    if (!numpy_seen && python::numpy_ready()) numpy_seen = true, see_numpy();
-    return table;
+    const bool torch = !torch_seen && python::torch_ready(), numpy = !numpy_seen && python::numpy_ready();
+    if (torch) torch_seen = true, see_torch();
+    if (numpy) numpy_seen = true, see_numpy();
+    if (torch || numpy) known_traits.fill({});
 }
 
 bool Names::is_library_code(PyCodeObject* code) const {
@@ -105,19 +118,7 @@ bool Names::is_value_type(PyTypeObject* t) const {
     return t == torch_size || t == torch_device || is_singleton_type(t) || (numpy_dtype && PyType_IsSubtype(t, numpy_dtype));
 }
 bool Names::is_singleton_type(PyTypeObject* t) const { return t && (t == torch_dtype || t == torch_layout || t == torch_memory_format); }
-bool Names::is_identity_type(PyTypeObject* t) const {
-    return t == &PyFunction_Type || t == &PyCFunction_Type || t == &PyModule_Type || t == method_descriptor || t == wrapper_descriptor ||
-           t == classmethod_descriptor || t == getset_descriptor || (ufunc && t == ufunc) || (array_function && t == array_function) ||
-           t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyCode_Type ||
-           PyType_IsSubtype(t, &PyType_Type);
-}
-bool Names::overrides_operators(PyTypeObject* t) const {
-    if (t == tensor || t == parameter || t == ndarray) return false;
-    static const char* const marks[] = {"__torch_function__", "__array_ufunc__", "__array_function__", "__torch_dispatch__"};
-    for (const char* mark : marks)
-        if (_PyType_Lookup(t, interned(mark))) return true;
-    return false;
-}
+
 namespace {
 /// object's own, or a builtin container's that is the same function.
 bool is_generic(PyObject* getattribute) {
@@ -125,19 +126,40 @@ bool is_generic(PyObject* getattribute) {
         if (getattribute == _PyType_Lookup(t, interned("__getattribute__"))) return true;
     return false;
 }
-} // namespace
-bool Names::is_plain_instance_type(PyTypeObject* t) const { return is_generic(_PyType_Lookup(t, interned("__getattribute__"))) && is_followed_instance_type(t); }
-bool Names::is_enum_member(PyObject* v) const {
-    PyTypeObject* meta = Py_TYPE(Py_TYPE(v));
-    return std::strcmp(meta->tp_name, "EnumType") == 0 || std::strcmp(meta->tp_name, "EnumMeta") == 0;
+bool has_operators_of_its_own(PyTypeObject* t) {
+    static const char* const marks[] = {"__torch_function__", "__array_ufunc__", "__array_function__", "__torch_dispatch__"};
+    return std::any_of(std::begin(marks), std::end(marks), [t](const char* mark) { return _PyType_Lookup(t, interned(mark)) != nullptr; });
 }
-bool Names::is_followed_instance_type(PyTypeObject* t) const {
-    if (!(t->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+/// Subclasses of builtin containers and numbers keep their base's C state: only the plain layout is followed.
+bool has_plain_layout(PyTypeObject* t) {
+    for (PyTypeObject* base : {&PyLong_Type, &PyFloat_Type, &PyUnicode_Type, &PyBytes_Type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException)})
+        if (PyType_IsSubtype(t, base)) return false;
+    return t->tp_base != nullptr;
+}
+} // namespace
+
+Names::Traits Names::found_traits(PyTypeObject* t) const {
+    Traits found{};
     PyObject* getattribute = _PyType_Lookup(t, interned("__getattribute__"));
-    if (!getattribute || (!is_generic(getattribute) && !PyFunction_Check(getattribute))) return false;
-    // Subclasses of builtin containers and numbers keep their base's C state: only the plain layout is followed.
-    return t->tp_base && !PyType_IsSubtype(t, &PyLong_Type) && !PyType_IsSubtype(t, &PyFloat_Type) && !PyType_IsSubtype(t, &PyUnicode_Type) &&
-           !PyType_IsSubtype(t, &PyBytes_Type) && !PyType_IsSubtype(t, reinterpret_cast<PyTypeObject*>(PyExc_BaseException));
+    const bool generic = is_generic(getattribute);
+    found.followed = (t->tp_flags & Py_TPFLAGS_HEAPTYPE) && getattribute && (generic || PyFunction_Check(getattribute)) && has_plain_layout(t);
+    found.plain = generic && found.followed;
+    found.identity = t == &PyFunction_Type || t == &PyCFunction_Type || t == &PyModule_Type || t == method_descriptor || t == wrapper_descriptor ||
+                     t == classmethod_descriptor || t == getset_descriptor || (ufunc && t == ufunc) || (array_function && t == array_function) ||
+                     t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyCode_Type || PyType_IsSubtype(t, &PyType_Type);
+    found.overrides = t != tensor && t != parameter && t != ndarray && has_operators_of_its_own(t);
+    const char* meta = Py_TYPE(t)->tp_name;
+    found.enumeration = std::strcmp(meta, "EnumType") == 0 || std::strcmp(meta, "EnumMeta") == 0;
+    return found;
+}
+
+Names::Traits Names::traits(PyTypeObject* t) const {
+    const unsigned version = (t->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) ? t->tp_version_tag : 0;
+    KnownTraits& known = known_traits[version % known_traits.size()];
+    if (version && known.version == version) return known.traits;
+    const Traits found = found_traits(t); // its look-ups give the type a version
+    if (version) known = {version, found};
+    return found;
 }
 
 int kw_names_before(const bytecode::Code& code, int unit) {

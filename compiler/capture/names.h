@@ -27,6 +27,13 @@ struct Names {
     PyTypeObject* classmethod_descriptor = nullptr;
     PyTypeObject* getset_descriptor = nullptr;
 
+    /// What is asked of a type again and again.
+    struct Traits {
+        bool identity, plain, followed, overrides, enumeration;
+    };
+    /// Remembered as long as the type does not change.
+    Traits traits(PyTypeObject* t) const;
+
     /// Code of torch's or NumPy's own files.
     bool is_library_code(PyCodeObject* code) const;
     /// Immutable, compared by equality: torch.Size, torch.device, numpy.dtype.
@@ -34,19 +41,24 @@ struct Names {
     /// Immutable, one object per value: torch.dtype and the like.
     bool is_singleton_type(PyTypeObject* t) const;
     /// What is guarded by identity and never changes its meaning for us: functions, builtins, types, modules.
-    bool is_identity_type(PyTypeObject* t) const;
+    bool is_identity_type(PyTypeObject* t) const { return traits(t).identity; }
     /// Instances whose attributes follow the ordinary rules and whose operators are looked up on the type.
-    bool is_plain_instance_type(PyTypeObject* t) const;
+    bool is_plain_instance_type(PyTypeObject* t) const { return traits(t).plain; }
     /// The same, or a __getattribute__ written in Python, which is then called.
-    bool is_followed_instance_type(PyTypeObject* t) const;
+    bool is_followed_instance_type(PyTypeObject* t) const { return traits(t).followed; }
     /// An enum's member: one object per value.
-    bool is_enum_member(PyObject* v) const;
+    bool is_enum_member(PyObject* v) const { return traits(Py_TYPE(v)).enumeration; }
     /// __torch_function__, __array_ufunc__ and the like: such operands run natively.
-    bool overrides_operators(PyTypeObject* t) const;
+    bool overrides_operators(PyTypeObject* t) const { return traits(t).overrides; }
+
+  private:
+    Traits found_traits(PyTypeObject* t) const;
 };
 
-/// Refreshed when torch or NumPy appeared since the last call. GIL.
+/// What there was at the last refresh_names(). GIL.
 const Names& names();
+/// Looks up what has appeared of torch and NumPy since. GIL.
+void refresh_names();
 /// An immutable value that may be a constant of a segment.
 bool is_immutable(PyObject* v);
 /// The KW_NAMES instruction that belongs to the call at `unit` (3.11, 3.12), or `unit`.

@@ -36,13 +36,14 @@ bool Recording::know(ShadowId given, PyObject* value) {
     if (PyLong_CheckExact(value) || PyFloat_CheckExact(value)) return know_number(id, value);
     if (know_constant(id, value)) return true;
     if (const ShadowId other = shadow_of_object(value); other && other != id) return know_again(id, other);
-    if (names().is_identity_type(type) || PyModule_Check(value) || std::strcmp(type->tp_name, "functools._lru_cache_wrapper") == 0 || names().is_enum_member(value)) return know_identity(id, value);
+    const Names::Traits traits = names().traits(type);
+    if (traits.identity || traits.enumeration || PyModule_Check(value) || std::strcmp(type->tp_name, "functools._lru_cache_wrapper") == 0) return know_identity(id, value);
     if (python::is_tensor_class(type) || type == names().ndarray) return know_data(id, value);
     if (DType scalar = python::numpy_scalar_dtype(value); scalar != DType::none) return know_numpy_scalar(id, value, scalar);
-    if (names().overrides_operators(type)) return refuse(std::string("a ") + type->tp_name + " has operators of its own");
+    if (traits.overrides) return refuse(std::string("a ") + type->tp_name + " has operators of its own");
     if (value == names().variable_functions) return know_identity(id, value);
     if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) ||
-        PyAnySet_CheckExact(value) || PyCell_Check(value) || PyContextVar_CheckExact(value) || PyMethod_Check(value) || names().is_followed_instance_type(type))
+        PyAnySet_CheckExact(value) || PyCell_Check(value) || PyContextVar_CheckExact(value) || PyMethod_Check(value) || traits.followed)
         return know_container(id, value);
     return refuse(std::string("a ") + type->tp_name + " object");
 }

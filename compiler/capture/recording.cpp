@@ -10,7 +10,7 @@ Recording::Recording(const SegmentKey& key, const Limits& limits) : limits_(limi
     shadows_.emplace_back();
     alias_.push_back(0);
     keys_ = Owned<>::steal(PyDict_New());
-    names(); // makes sure that what is imported is known before the ambient word is read
+    refresh_names(); // before the ambient word is read
     python::numpy_ready();
     python::read_ambient(segment_.ambient);
 }
