@@ -1,36 +1,41 @@
-// How much of a call may be recorded. Recording costs more than running, and code that is called once never earns that back:
-// a long first call stops being recorded, goes on natively, and the next call is recorded whole.
+// How much of a call may be recorded. Recording costs more than running, and code that is called once never earns that back: recording
+// may take a fixed effort and a share of the call's time so far. A call that has used this up goes on natively; the next call that
+// comes to the same point is recorded whole.
 #pragma once
 #include <Python.h>
 #include <cstdint>
 
 namespace dyno::compiler {
 
-/// What a first call may record: more than the 40 operations whose code is to be in place right after it, as layers too.
-constexpr uint32_t first_operations = 48, first_instructions = 1200;
-/// What starting and ending a recording costs, in instructions.
-constexpr uint32_t a_recording = 40;
+/// What starting and ending a recording costs. Effort is counted in recorded instructions (capture::Recording::effort).
+constexpr uint32_t effort_of_recording = 40;
+/// What any call may record: more than the 40 operations whose code is to be in place right after the first call.
+constexpr uint32_t free_effort = 900;
 /// Code of many short segments is recorded over several calls.
 constexpr uint32_t recordings_a_call = 24;
-constexpr uint32_t unlimited = UINT32_MAX;
 
 /// Of the outermost call under way in this thread.
 struct CallBudget {
     PyCodeObject* code = nullptr; // of the outermost frame; null: no call of a function is under way
     uint32_t recordings = 0;
-    uint32_t operations = 0, instructions = 0;
-    bool begun = false; // those two are set: at the first recording
-    bool spent = false; // nothing is recorded until the outermost frame returns, or comes to a loop's next turn
+    uint32_t frames = 0; // that arrived or came to a loop's turn while it was spent
+    uint64_t used = 0;   // effort
+    int64_t start = 0;   // the thread's CPU time at the first recording, ns; 0: none yet
+    bool whole = false;  // no limit
+    bool spent = false;  // nothing is recorded until much more time has passed
 
     /// Whether a recording of this code may start now.
     bool allows_recording(PyCodeObject* here);
-    /// The budget is used up and the recording stands in `here`: whether it may go on, as it does where an earlier call of the
-    /// same outermost code stood at this point too. If not, the rest of this call runs natively.
-    bool goes_on(PyCodeObject* here);
-    /// A recording ended.
-    void used(uint32_t operations, uint64_t instructions);
-    /// A loop of the outermost frame begins a turn: what comes round again is worth recording.
-    void turn();
+    /// The effort that a recording may make before it asks again.
+    uint64_t left() const;
+    /// A recording stands in `here` and has made `effort`: whether it may go on, as it does where the call's time pays for it, or an
+    /// earlier call of the same outermost code stood at this point too.
+    bool goes_on(PyCodeObject* here, uint64_t effort);
+    /// Asked of each frame and loop's turn: whether everything runs natively now.
+    bool rests();
+
+  private:
+    uint64_t allowed(uint64_t effort) const;
 };
 CallBudget& call_budget();
 

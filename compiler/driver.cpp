@@ -47,7 +47,7 @@ bool may_record(cache::Slot& slot, PyCodeObject* code) {
 Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline_functions = true) {
     State& s = state();
     s.recorded++;
-    call_budget().recordings--;
+    if (call_budget().recordings) call_budget().recordings--;
     slot.recordings++;
     if (slot.recordings >= most_recordings) {
         slot.hopeless = true;
@@ -57,9 +57,8 @@ Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline
     limits.break_everywhere = s.config.debug_break_everywhere;
     limits.twins = s.config.check > 0;
     limits.inline_functions = inline_functions;
-    limits.operations = call_budget().operations;
-    limits.instructions = call_budget().instructions;
-    limits.goes_on = [](PyCodeObject* here) { return call_budget().goes_on(here); };
+    limits.effort = call_budget().left();
+    limits.goes_on = [](PyCodeObject* here, uint64_t effort) { return call_budget().goes_on(here, effort); };
     s.recordings.push_back(std::make_unique<Recording>(key, limits));
     return s.recordings.back().get();
 }
@@ -114,8 +113,11 @@ PyObject* continue_at_exit(PyThreadState* ts, frame::InterpreterFrame* f, Attemp
 } // namespace
 
 PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
-    if (call_budget().spent) return frame::hand_back(ts, f);
     PyCodeObject* code = frame::code_object(f);
+    if (call_budget().rests()) { // but a loop that goes on for long is to be noticed
+        const bool walks = has_users_loop(code, f) && frame::next_unit(f, code) == 0 && is_armed(code, f);
+        return walks ? left(frame::evaluate(ts, f, nullptr)) : frame::hand_back(ts, f);
+    }
     if (!is_armed(code, f)) return frame::hand_back(ts, f);
     CallTimer timer(code, !frame::top_activation() && !is_module_code(f, code));
     if (facts_of(code).slow) {
@@ -192,10 +194,7 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
     harvest_finished();
     if (!s.config.enabled || s.off > 0 || python::torch_starting()) return AtPoint::go_on;
     PyCodeObject* code = a.code;
-    CallBudget& budget = call_budget();
-    const bool outermost = budget.code == code && (!a.up || is_module_code(a.up->frame, a.up->code));
-    if (outermost && a.decoded->loop_starting_at(a.at)) budget.turn();
-    if (budget.spent) return outermost && a.decoded->has_loops() ? AtPoint::go_on : AtPoint::hand_back;
+    if (call_budget().rests()) return a.decoded->has_loops() ? AtPoint::go_on : AtPoint::hand_back;
     CodeFacts& facts = facts_of(code);
     if (facts.refused || facts.slow) return AtPoint::go_on;
     if (facts.cold || (facts.visits++ > 24 && facts.hits == 0 && !a.decoded->has_loops() && !anything_made(code))) return a.decoded->has_loops() ? AtPoint::go_on : AtPoint::hand_back;

@@ -119,6 +119,16 @@ bool libraries_ready() {
     return ready;
 }
 
+bool has_users_loop(PyCodeObject* code, frame::InterpreterFrame* f) {
+    CodeFacts& facts = facts_of(code);
+    if (facts.users_loop == 0) {
+        const bytecode::Code* decoded = is_users(code, f->f_globals) ? bytecode::code_of(code) : nullptr;
+        if (!decoded) PyErr_Clear();
+        facts.users_loop = decoded && decoded->has_loops() && !(code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) ? 2 : 1;
+    }
+    return facts.users_loop == 2;
+}
+
 bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f) {
     State& s = state();
     if (!s.config.enabled || s.off > 0 || python::torch_starting()) return false;

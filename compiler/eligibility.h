@@ -13,6 +13,8 @@ bool libraries_ready();
 /// Whether the cell mentions a tensor or array source, or imports torch or NumPy itself: the functions that it defines and calls may
 /// be compiled from then on.
 bool reaches_data(PyCodeObject* code, PyObject* globals);
+/// Whether it is the user's own code, not a library's, and has a loop.
+bool has_users_loop(PyCodeObject* code, frame::InterpreterFrame* f);
 /// Whether the frame that arrives is to be looked at. Counts the call.
 bool is_armed(PyCodeObject* code, frame::InterpreterFrame* f);
 

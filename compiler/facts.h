@@ -15,6 +15,7 @@ struct CodeFacts {
     bool refused = false;    // %dyno off
     bool cold = false;       // met no tensor or array
     uint32_t cold_tries = 0;
+    uint8_t users_loop = 0;  // the user's code with a loop in it: 0 not looked, 1 no, 2 yes
     uint8_t mentions = 0;    // of a tensor or array source, by constant names: 0 not looked, 1 no, 2 yes
     uint32_t looked_at = 0;  // the call in which that was found out
     uint32_t visits = 0;     // times the driver was asked in the middle of a frame

@@ -54,9 +54,9 @@ void harvest(Recording& r) {
     const SegmentKey key = r.key();
     CodeFacts& facts = facts_of(key.code);
     cache::Slot& slot = cache::slot_of(key);
-    call_budget().used(r.operations(), r.instructions());
+    call_budget().used += r.effort() + effort_of_recording;
     if (r.too_long()) {
-        if (s.trace) std::fprintf(stderr, "dyno: gave up %s from %d after %u operations, %llu instructions\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, r.operations(), static_cast<unsigned long long>(r.instructions()));
+        if (s.trace) std::fprintf(stderr, "dyno: gave up %s from %d after an effort of %llu\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, static_cast<unsigned long long>(r.effort()));
         slot.recordings--; // what changed is not what it did
         return;
     }

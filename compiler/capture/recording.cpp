@@ -159,8 +159,8 @@ void Recording::end_before(Activation& a, std::string reason, std::string hint) 
     frame::detach(this);
 }
 bool Recording::goes_on(const Activation& a) {
-    if (limits_.goes_on && limits_.goes_on(a.code)) {
-        limits_.operations = limits_.instructions = UINT32_MAX;
+    if (limits_.goes_on && limits_.goes_on(a.code, effort())) {
+        limits_.effort = effort() + effort_between_questions;
         return true;
     }
     finished_ = discarded_ = too_long_ = true;

@@ -27,14 +27,17 @@ using frame::Redirect;
 /// What a recording may do; from dyno.config.
 struct Limits {
     uint32_t nodes = 4096;
-    uint32_t operations = UINT32_MAX, instructions = UINT32_MAX; // of one recording; behind that `goes_on` is asked whether to give up
-    bool (*goes_on)(PyCodeObject* here) = nullptr;
+    uint64_t effort = UINT64_MAX; // behind that `goes_on` is asked, again and again, whether to give up
+    bool (*goes_on)(PyCodeObject* here, uint64_t effort) = nullptr;
     uint32_t inlined_depth = 50;
     uint32_t unrolled_turns = 64;
     bool inline_functions = true; // false at a cell's top level: functions get code of their own, which outlives the cell
     bool break_everywhere = false;
     bool twins = false; // keep the eager call of every node (for `check`)
 };
+
+constexpr uint64_t effort_of_node = 15; // of an operation on tensors or arrays, in instructions
+constexpr uint64_t effort_between_questions = 500;
 
 class Recording final : public frame::Recorder {
   public:
@@ -58,10 +61,10 @@ class Recording final : public frame::Recorder {
     /// Once finished: the segment if there is anything to gain, else nothing and why_not().
     std::optional<Segment> take();
     const std::string& why_not() const { return why_not_; }
-    /// It had more operations than Limits::operations: nothing comes of it.
+    /// It was given up: nothing comes of it.
     bool too_long() const { return too_long_; }
-    uint32_t operations() const { return tensor_nodes_; }
-    uint64_t instructions() const { return instructions_; }
+    /// In recorded instructions.
+    uint64_t effort() const { return instructions_ + effort_of_node * tensor_nodes_; }
     /// Whether a tensor or array was seen at all.
     bool met_data() const { return met_data_; }
     /// The unit in the outermost frame before which it ended, -1: it reached the return.
@@ -139,7 +142,7 @@ class Recording final : public frame::Recorder {
     Before stop(Activation& a, std::string reason, std::string hint);
     Before stop_refused(Activation& a) { return stop(a, refusal_, hint_); }
     void finish(Activation* innermost, Exit exit);
-    /// It had more operations than it may: whether it goes on.
+    /// The effort is above the limit: whether it goes on.
     bool goes_on(const Activation& a);
     void end_before(Activation& a, std::string reason, std::string hint);
     FrameRecipe recipe_of(Activation& a, PyObject** sp, int unit);
