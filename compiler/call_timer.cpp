@@ -1,11 +1,14 @@
 // Samples of whole calls and the decision between them.
 #include "compiler/call_timer.h"
 #include "compiler/driver.h"
+#include <algorithm>
 
 namespace dyno::compiler {
 namespace {
 
 constexpr size_t samples_wanted = 6;   // of each way
+constexpr size_t samples_for_plain_loss = 3;
+constexpr float plain_loss = 1.25F;    // so much slower that no more samples are wanted
 constexpr uint32_t settled_after = 6;  // calls
 constexpr uint32_t most_judgements = 3;
 
@@ -28,8 +31,10 @@ void CallTimer::done(bool interpreted) {
     std::vector<float>& samples = interpreted ? f.interpreted_seconds : f.compiled_seconds;
     if (samples.size() >= samples_wanted) return;
     samples.push_back(seconds());
-    if (f.interpreted_seconds.size() < samples_wanted || f.compiled_seconds.size() < samples_wanted) return;
-    if (cache::settled_time(f.compiled_seconds) <= cache::settled_time(f.interpreted_seconds) * 1.03F + 1e-6F) return;
+    const size_t fewest = std::min(f.interpreted_seconds.size(), f.compiled_seconds.size());
+    if (fewest < samples_for_plain_loss) return;
+    const float lost = fewest < samples_wanted ? plain_loss : 1.03F;
+    if (cache::settled_time(f.compiled_seconds) <= cache::settled_time(f.interpreted_seconds) * lost + 1e-6F) return;
     f.slow = true;
     f.judged_slow++;
     f.why = "compiled it was slower than interpreted, since what could be compiled of it is too little";

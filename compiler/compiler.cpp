@@ -78,7 +78,18 @@ PyObject* call_armed(PyObject* callable, PyObject* const* args, size_t nargsf, P
     if (!s.config.enabled || s.off > 0) return PyObject_Vectorcall(callable, args, nargsf, kwnames);
     install_finished();
     libraries_ready();
-    if (PyObject* f = python_function_of(callable)) facts_of(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f))).asked = true;
+    if (PyObject* f = python_function_of(callable)) {
+        auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
+        CodeFacts& facts = facts_of(code);
+        facts.asked = true;
+        if (facts.slow && !frame::top_activation()) { // without the hook, which would make it slower still
+            const auto keep = Owned<>::borrow(reinterpret_cast<PyObject*>(code));
+            CallTimer timer(code, true);
+            PyObject* result = PyObject_Vectorcall(callable, args, nargsf, kwnames);
+            timer.watch();
+            return result;
+        }
+    }
     s.extents++;
     frame::hook_on();
     PyObject* result = PyObject_Vectorcall(callable, args, nargsf, kwnames);

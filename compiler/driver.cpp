@@ -122,7 +122,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     CallTimer timer(code, !frame::top_activation() && !is_module_code(f, code));
     if (facts_of(code).slow) {
         const auto kept = Owned<>::borrow(reinterpret_cast<PyObject*>(code));
-        PyObject* result = frame::hand_back(ts, f);
+        PyObject* result = frame::hand_back_unhooked(ts, f);
         timer.watch();
         return result;
     }
@@ -140,7 +140,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     const replay::Inputs inputs{f->localsplus, static_cast<uint32_t>(code->co_nlocalsplus), reinterpret_cast<PyObject*>(frame::function_of(f)), f->f_globals, f->f_builtins};
     if (timer.interpret() && is_in_doubt(*slot)) {
         state().off++; // what it calls is to be interpreted too
-        PyObject* result = frame::hand_back(ts, f);
+        PyObject* result = frame::hand_back_unhooked(ts, f);
         state().off--;
         timer.done(true);
         return result;

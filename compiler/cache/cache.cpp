@@ -222,11 +222,15 @@ float settled_time(std::span<const float> times) {
     return *quarter;
 }
 
+constexpr uint32_t first_look = 4;
+
 bool note_hit(Entry& entry, float nanoseconds) {
     entry.hits++;
     counters().hits.fetch_add(1, std::memory_order_relaxed);
     if (entry.dropped || entry.compiled_count >= entry.compiled_ns.size()) return false;
     entry.compiled_ns[entry.compiled_count++] = nanoseconds;
+    if (entry.compiled_count == first_look && entry.eager_ns > 0) // whole calls are compared soon where nothing is won at first sight
+        entry.doubtful = settled_time(std::span(entry.compiled_ns).first(first_look)) > entry.eager_ns * 0.5F;
     if (entry.compiled_count < entry.compiled_ns.size() || entry.eager_ns <= 0) return false;
     const float compiled = settled_time(entry.compiled_ns);
     entry.doubtful = compiled > entry.eager_ns * 0.5F;

@@ -154,6 +154,8 @@ bool recording();
 PyObject* evaluate(PyThreadState* ts, InterpreterFrame* f, Recorder* recorder, bool first_native = false, FrameState* inner = nullptr);
 /// CPython's loop finishes the frame.
 PyObject* hand_back(PyThreadState* ts, InterpreterFrame* f);
+/// The same without the hook until the frame is over, in all threads: CPython calls Python functions faster then.
+PyObject* hand_back_unhooked(PyThreadState* ts, InterpreterFrame* f);
 /// Leaves the frame at a return instruction with `result` (reference taken over).
 PyObject* leave_at_return(PyThreadState* ts, InterpreterFrame* f, PyObject* result);
 /// The recorder's activations go on walking, each asking the driver when it is reached again (after its running call).

@@ -28,14 +28,6 @@ void apply() {
 
 PyObject* native(PyThreadState* ts, InterpreterFrame* f, int throwflag) { return _PyEval_EvalFrameDefault(ts, f, throwflag); }
 
-/// Without the hook CPython calls Python functions without C frames, so its own limit is the only one.
-PyObject* run_unhooked(PyThreadState* ts, InterpreterFrame* f) {
-    if (hooks.unhooked++ == 0) apply();
-    PyObject* result = native(ts, f, 0);
-    if (--hooks.unhooked == 0) apply();
-    return result;
-}
-
 bool too_deep(const Session& s, PyThreadState* ts) {
     return s.depth > max_depth || c_stack_left(ts) < c_reserve || python_recursion(ts) < python_reserve;
 }
@@ -85,13 +77,20 @@ PyObject* hook(PyThreadState* ts, InterpreterFrame* f, int throwflag) {
     if (recording() && !announced && !only_makes_generator(f, code) && announce_stranger(s, code)) return native(ts, f, throwflag);
     if (throwflag || observed(ts) || locally_observed(code)) return native(ts, f, throwflag);
     const Depth depth(s.depth);
-    if (too_deep(s, ts)) return run_unhooked(ts, f);
+    if (too_deep(s, ts)) return hand_back_unhooked(ts, f); // calls make no C frames then: CPython's own limit is the only one
     if (announced) return evaluate_frame(ts, f, {.recorder = s.token->recorder, .token = s.token});
     if (!hooks.driver.enter || code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) return native(ts, f, 0);
     return hooks.driver.enter(ts, f);
 }
 
 } // namespace
+
+PyObject* hand_back_unhooked(PyThreadState* ts, InterpreterFrame* f) {
+    if (hooks.unhooked++ == 0) apply();
+    PyObject* result = native(ts, f, 0);
+    if (--hooks.unhooked == 0) apply();
+    return result;
+}
 
 Session& session() {
     static thread_local Session s;
