@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/bench.py --only 'chain|black' --rounds 40
 
 Groups: `chain` (three elementwise operations at three sizes, 1 and 2 threads), `numpy` (Black-Scholes in plain NumPy on one thread), `scaled` (the
-fixed list of scaled.py: cost of first calls and of calls 6 to 50) and `cells`. Every group with its number of threads runs in a process of its own.
+fixed list of scaled.py: cost of first calls and of calls 6 to 50), `corpus` (the same of the conformance corpora as they are) and `cells`. Every group with its number of threads runs in a process of its own.
 A contestant that cannot take part is named with the reason. Results are compared before anything is timed.
 """
 
@@ -21,6 +21,7 @@ import re
 import subprocess
 import sys
 import time
+import warnings
 from typing import Any, Callable, Iterator
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -31,7 +32,7 @@ import timing  # noqa: E402
 Row = dict[str, Any]
 CHAIN_SIZES = (16_000_000, 65_536, 16)
 OPTIONS = 1_000_000
-GROUPS = (("chain", 1), ("chain", 2), ("numpy", 1), ("scaled", 1), ("cells", 1))
+GROUPS = (("chain", 1), ("chain", 2), ("numpy", 1), ("scaled", 1), ("corpus", 1), ("cells", 1))
 LATER = 45  # calls 6 to 50
 
 
@@ -104,61 +105,83 @@ def numpy_group(rounds: int, threads: int) -> Iterator[Row]:
     yield from contest(f"Black-Scholes in NumPy, {OPTIONS:,} options", black_scholes(), args, ("numpy", "dyno"), rounds, "numpy")
 
 
-def timed_call(called: Callable[..., Any], args: tuple[Any, ...]) -> float:
-    with contextlib.redirect_stdout(io.StringIO()):
+def timed_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+    """Seconds of one call; what it raises is part of it."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
         start = time.perf_counter()
-        called(*args)
-        return time.perf_counter() - start
+        try:
+            called(*args, **kwargs)
+        finally:
+            seconds = time.perf_counter() - start
+    return seconds
 
 
-def scaled_case(name: str, contestant: str) -> Row:
+def calls_of(case: str, eager: Callable[..., Any], made: Callable[..., Any], arguments: Callable[[], Any]) -> Row:
     """First call, calls 2 to 5, and calls 6 to 50 in turn with eager's, on equal arguments of their own."""
     import dyno
-    import scaled
 
-    fn, args = scaled.fresh(name)
-    timed_call(fn, scaled.copied(args))  # libraries have started
-    eager, made = contestants.clone(fn), dyno.compile(contestants.clone(fn))
-    firsts = [], []
-    for kind, called in enumerate((eager, made)):
-        firsts[kind].append(timed_call(called, scaled.copied(args)))
+    firsts = [timed_call(called, *arguments()) for called in (eager, made)]
     for _ in range(4):
         for called in (eager, made):
-            timed_call(called, scaled.copied(args))
+            timed_call(called, *arguments())
     start = time.perf_counter()
     dyno.wait()
     waited = time.perf_counter() - start
     hits = dyno.stats()["hits"]
-    times: dict[str, list[float]] = {"eager": [], contestant: []}
+    times: dict[str, list[float]] = {"eager": [], "dyno": []}
     for number in range(LATER):
-        pair = [("eager", eager), (contestant, made)]
+        pair = [("eager", eager), ("dyno", made)]
         for key, called in pair if number % 2 == 0 else reversed(pair):
-            times[key].append(timed_call(called, scaled.copied(args)))
-    ratio, low, high = timing.ratio_interval(times["eager"], times[contestant])
-    return {"case": f"scaled: {name}", "contestant": contestant, "eager_first_ms": round(firsts[0][0] * 1e3, 3),
-            "first_ms": round(firsts[1][0] * 1e3, 3), "waited_ms": round(waited * 1e3, 3), "hits": dyno.stats()["hits"] - hits,
-            "eager_us": timing.facts_of(times["eager"])["median_us"], **timing.facts_of(times[contestant]),
+            times[key].append(timed_call(called, *arguments()))
+    ratio, low, high = timing.ratio_interval(times["eager"], times["dyno"])
+    return {"case": case, "contestant": "dyno", "eager_first_ms": round(firsts[0] * 1e3, 3),
+            "first_ms": round(firsts[1] * 1e3, 3), "waited_ms": round(waited * 1e3, 3), "hits": dyno.stats()["hits"] - hits,
+            "eager_us": timing.facts_of(times["eager"])["median_us"], **timing.facts_of(times["dyno"]),
             "speedup_over_eager": timing.rounded(ratio), "ci95": [timing.rounded(low), timing.rounded(high)]}  # fmt: skip
 
 
-def scaled_group(rounds: int, threads: int) -> Iterator[Row]:
+def summary_of(case: str, rows: list[Row]) -> Row:
+    """Over all cases: sum of first calls, median of later calls, and the cases that are slower later."""
     import numpy as np
+
+    slower = [r["median_us"] / r["eager_us"] for r in rows]
+    over = [r["case"] for r in rows if r["median_us"] > 1.05 * r["eager_us"] + 2]
+    return {"case": f"{case}: all", "contestant": "dyno", "cases": len(rows), "captured": sum(r["hits"] > 0 for r in rows),
+            "first_calls_over_eager": timing.rounded(sum(r["first_ms"] for r in rows) / sum(r["eager_first_ms"] for r in rows)),
+            "later_calls_over_eager_median": timing.rounded(float(np.median(slower))), "later_calls_above_1.05x_plus_2us": over}  # fmt: skip
+
+
+def scaled_group(rounds: int, threads: int) -> Iterator[Row]:
+    import dyno
     import scaled
     import torch
 
-    if why := contestants.absent("dyno"):
-        yield {"case": "scaled", "contestant": "dyno", "skipped": why}
-        return
     rows = []
     with torch.no_grad():
         for name in scaled.CASES:
-            rows.append(scaled_case(name, "dyno"))
+            fn, args = scaled.fresh(name)
+            arguments = lambda args=args: (scaled.copied(args), {})  # noqa: E731
+            timed_call(fn, *arguments())  # libraries have started
+            rows.append(calls_of(f"scaled: {name}", contestants.clone(fn), dyno.compile(contestants.clone(fn)), arguments))
             yield rows[-1]
-    slower = [r["median_us"] / r["eager_us"] for r in rows]
-    over = [r["case"] for r in rows if r["median_us"] > 1.05 * r["eager_us"] + 2]
-    yield {"case": "scaled: all", "contestant": "dyno", "cases": len(rows), "captured": sum(r["hits"] > 0 for r in rows),
-           "first_calls_over_eager": timing.rounded(sum(r["first_ms"] for r in rows) / sum(r["eager_first_ms"] for r in rows)),
-           "later_calls_over_eager_median": timing.rounded(float(np.median(slower))), "later_calls_above_1.05x_plus_2us": over}  # fmt: skip
+    yield summary_of("scaled", rows)
+
+
+def corpus_group(rounds: int, threads: int) -> Iterator[Row]:
+    import corpus
+    import dyno
+    import torch
+
+    rows: dict[str, list[Row]] = {"functions": [], "models": []}
+    for kind, name, make in corpus.cases():
+        (eager, arguments), (fn, _) = make(), make()
+        with torch.set_grad_enabled(kind == "functions"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            timed_call(make()[0], *arguments())  # libraries have started
+            rows[kind].append(calls_of(f"{kind}: {name}", contestants.clone(eager), dyno.compile(contestants.clone(fn)), arguments))
+        yield rows[kind][-1]
+    for kind, of_kind in rows.items():
+        yield summary_of(kind, of_kind)
 
 
 def cells_group(rounds: int, threads: int) -> Iterator[Row]:
@@ -167,7 +190,8 @@ def cells_group(rounds: int, threads: int) -> Iterator[Row]:
     yield from cells.run(rounds)
 
 
-RUN: dict[str, Callable[[int, int], Iterator[Row]]] = {"chain": chain, "numpy": numpy_group, "scaled": scaled_group, "cells": cells_group}
+RUN: dict[str, Callable[[int, int], Iterator[Row]]] = {"chain": chain, "numpy": numpy_group, "scaled": scaled_group, "corpus": corpus_group,
+                                                         "cells": cells_group}  # fmt: skip
 
 
 def versions() -> Row:

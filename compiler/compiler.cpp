@@ -78,23 +78,27 @@ PyObject* call_armed(PyObject* callable, PyObject* const* args, size_t nargsf, P
     if (!s.config.enabled || s.off > 0) return PyObject_Vectorcall(callable, args, nargsf, kwnames);
     install_finished();
     libraries_ready();
-    if (PyObject* f = python_function_of(callable)) {
-        auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
-        CodeFacts& facts = facts_of(code);
-        facts.asked = true;
-        if (facts.slow && !frame::top_activation()) { // without the hook, which would make it slower still
-            const auto keep = Owned<>::borrow(reinterpret_cast<PyObject*>(code));
-            CallTimer timer(code, true);
-            PyObject* result = PyObject_Vectorcall(callable, args, nargsf, kwnames);
-            timer.watch();
-            return result;
-        }
-    }
+    if (PyObject* f = python_function_of(callable)) facts_of(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f))).asked = true;
     s.extents++;
     frame::hook_on();
     PyObject* result = PyObject_Vectorcall(callable, args, nargsf, kwnames);
     frame::hook_off();
     s.extents--;
+    return result;
+}
+
+bool is_slow(PyObject* callable) {
+    if (!PyFunction_Check(callable) || frame::top_activation()) return false;
+    const CodeFacts* facts = find_facts(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(callable)));
+    return facts && facts->slow;
+}
+
+PyObject* call_slow(PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+    const auto keep = Owned<>::borrow(reinterpret_cast<PyObject*>(code)); // the function may be redefined while it runs
+    CallTimer timer(code, true);
+    PyObject* result = PyObject_Vectorcall(function, args, nargsf, kwnames);
+    timer.watch();
     return result;
 }
 
@@ -150,6 +154,7 @@ size_t reset(PyCodeObject* code) {
 
 void interrupt() { replay::interrupt_requested.store(true); }
 void quiesce() { state().queue.stop(); }
+void get_ready() { libraries_ready(); }
 void set_event_listener(void (*post)(void*, const char*), void* context) {
     state().post = post;
     state().post_context = context;

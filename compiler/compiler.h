@@ -30,6 +30,9 @@ void off_enter();
 void off_exit();
 /// Runs a function with the hook on and its code armed. Contract of PyObject_Vectorcall.
 PyObject* call_armed(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+/// Whether the function turned out slower compiled: call_slow() runs it without the hook, which would make it slower still.
+bool is_slow(PyObject* callable);
+PyObject* call_slow(PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 /// A hit without a frame, if one is possible now; null without an error: go the other way.
 PyObject* call_without_frame(PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 /// Contract of PyEval_EvalCode; loops and calls in it are compiled.
@@ -39,6 +42,8 @@ void wait();
 size_t reset(PyCodeObject* code);
 void interrupt();
 void quiesce();
+/// Proves what is loaded of torch and NumPy, so that no first call pays for that.
+void get_ready();
 void set_event_listener(void (*post)(void*, const char*), void* context);
 /// strict=True: records until one graph covers the call. Null with dyno.GraphBreak set.
 extern PyObject* graph_break_error;

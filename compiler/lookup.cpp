@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 
 bool is_in_doubt(const cache::Slot& slot) {
     if (slot.entries.empty()) return true;
-    return std::any_of(slot.entries.begin(), slot.entries.end(), [](const auto& e) { return e->doubtful || !e->plan || replay::segment_of(*e->plan).exit.kind != capture::Exit::returns; });
+    return std::any_of(slot.entries.begin(), slot.entries.end(), [](const auto& e) { return e->doubtful || e->hits == 0 || !e->plan || replay::segment_of(*e->plan).exit.kind != capture::Exit::returns; });
 }
 
 Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObject* code) {

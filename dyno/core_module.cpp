@@ -85,6 +85,7 @@ PyObject* call_strict(Compiled* self, PyObject* const* args, size_t nargsf, PyOb
 
 PyObject* compiled_call(PyObject* self_object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     auto* self = reinterpret_cast<Compiled*>(self_object);
+    if (compiler::is_slow(self->wrapped)) return compiler::call_slow(self->wrapped, args, nargsf, kwnames);
     if (PyObject* hit = compiler::call_without_frame(self->wrapped, args, nargsf, kwnames)) return hit;
     if (self->strict) return call_strict(self, args, nargsf, kwnames);
     return compiler::call_armed(self->wrapped, args, nargsf, kwnames);
@@ -182,6 +183,7 @@ PyObject* core_compile(PyObject*, PyObject* args) {
     self->weak_list = nullptr;
     self->strict = PyObject_IsTrue(strict) == 1;
     PyObject_GC_Track(self);
+    compiler::get_ready();
     return reinterpret_cast<PyObject*>(self);
 }
 PyObject* core_install(PyObject*, PyObject*) { return compiler::install(), Py_NewRef(Py_None); }
