@@ -164,6 +164,15 @@ Recording::Before Recording::attribute_value(Activation& a, ShadowId id, PyObjec
     return instance_attribute_value(a, id, object, name, redirect, method);
 }
 
+void Recording::guard_no_attribute(ShadowId id, PyObject* name) {
+    if (!places_.try_emplace({id, 'n', name, 0}, 0).second) return;
+    Guard g;
+    g.kind = Guard::no_attribute;
+    g.source = shadows_[id].source;
+    g.expected = constant_index(name);
+    guard(g);
+}
+
 Recording::Before Recording::instance_attribute_value(Activation& a, ShadowId id, PyObject* object, PyObject* name, Redirect* redirect, bool method) {
     PyTypeObject* type = Py_TYPE(object);
     PyObject* found = _PyType_Lookup(type, name);
@@ -191,13 +200,7 @@ Recording::Before Recording::instance_attribute_value(Activation& a, ShadowId id
         places_[{id, 'a', name, 0}] = v;
         return know(v, value) ? pend_fixed(v) : stop_refused(a);
     }
-    if (!made_here && places_.try_emplace({id, 'n', name, 0}, 0).second) {
-        Guard g;
-        g.kind = Guard::no_attribute;
-        g.source = shadows_[id].source;
-        g.expected = constant_index(name);
-        guard(g);
-    }
+    if (!made_here) guard_no_attribute(id, name);
     if (found) {
         PyTypeObject* t = Py_TYPE(found);
         if (is_function_like(found)) return bind_method(a, id, object, found, method);
@@ -230,13 +233,7 @@ Recording::Before Recording::instance_attribute_value(Activation& a, ShadowId id
                 const ShadowId s = look_up(d, name, v);
                 return s ? pend_fixed(s) : stop_refused(a);
             }
-            if (places_.try_emplace({d, 'b', canonical_key(name), 0}, 0).second) {
-                Guard g;
-                g.kind = Guard::absent;
-                g.source = shadows_[d].source;
-                g.expected = constant_index(name);
-                guard(g);
-            }
+            guard_absent_key(d, name);
         }
         return absent_attribute(a, "an attribute that does not exist");
     }
@@ -326,15 +323,7 @@ Recording::Before Recording::store_attribute(Activation& a, const Instruction& i
         shadows_[id].parts.push_back(v);
         return pend_stored();
     }
-    shadows_[id].written = true;
-    WrittenEffect w;
-    w.effect.kind = Effect::attribute_set;
-    w.effect.from = span_of(a);
-    w.target = id;
-    w.key = constant(name);
-    w.value = v;
-    effects_.push_back(std::move(w));
-    return pend_stored();
+    return note_store(a, Effect::attribute_set, id, constant(name), v);
 }
 
 /// nn.Module.__setattr__ comes down to a plain store when the name is no parameter, buffer or submodule and the value is none.
@@ -351,13 +340,7 @@ bool Recording::plain_module_store(Activation& a, ShadowId id, PyObject* object,
         const ShadowId given = it->second;
         if (!know(given, dict)) return false;
         const ShadowId d = canonical(given);
-        if (places_.try_emplace({d, 'b', canonical_key(name), 0}, 0).second) {
-            Guard g;
-            g.kind = Guard::absent;
-            g.source = shadows_[d].source;
-            g.expected = constant_index(name);
-            guard(g);
-        }
+        guard_absent_key(d, name);
     }
     (void)a;
     return true;

@@ -259,15 +259,7 @@ Recording::Before Recording::store_subscript(Activation& a, const Instruction& i
         if (has_finaliser(PyList_GET_ITEM(object, at_index))) return stop(a, "the store drops an object with a finaliser", "");
         if (!guard_length(id, object)) return stop(a, "a list that has grown is changed", "");
         places_[{id, 'i', nullptr, at_index}] = v;
-        shadows_[id].written = true;
-        WrittenEffect w;
-        w.effect.kind = Effect::list_set;
-        w.effect.position = at_index;
-        w.effect.from = span_of(a);
-        w.target = id;
-        w.value = v;
-        effects_.push_back(std::move(w));
-        return pend_stored();
+        return note_store(a, Effect::list_set, id, 0, v, at_index);
     }
     (void)value;
     return stop(a, std::string("an item of a ") + Py_TYPE(object)->tp_name + " is set", "");
@@ -459,13 +451,7 @@ Recording::Before Recording::contains(Activation& a, const Instruction& i, Redir
             const ShadowId v = look_up(id, key, value);
             return v ? pend_constant() : stop_refused(a);
         }
-        if (places_.find({id, 'd', key, 0}) == places_.end() && places_.try_emplace({id, 'b', key, 0}, 0).second) {
-            Guard g;
-            g.kind = Guard::absent;
-            g.source = shadows_[id].source;
-            g.expected = constant_index(key);
-            guard(g);
-        }
+        guard_absent_key(id, key);
         return pend_constant();
     }
     if ((PyTuple_CheckExact(object) || PyList_CheckExact(object))) {

@@ -11,10 +11,11 @@ namespace dyno::capture {
 namespace {
 
 bool is_installed(PyObject* function) {
-    if (!PyFunction_Check(function)) return true; // C
-    const char* file = PyUnicode_AsUTF8(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename);
-    if (!file) return PyErr_Clear(), false;
-    return std::strstr(file, "-packages/") || std::strstr(file, "/lib/python") || std::strcmp(file, "<string>") == 0;
+    return !PyFunction_Check(function) || names().is_installed_code(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function)));
+}
+/// Written by dataclasses or namedtuple.
+bool is_generated(PyObject* function) {
+    return PyFunction_Check(function) && PyUnicode_CompareWithASCIIString(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->co_filename, "<string>") == 0;
 }
 
 /// The methods by which making a record runs Python.
@@ -143,7 +144,7 @@ bool Recording::is_record(PyTypeObject* type) {
     PyObject* module = type->tp_dict ? PyDict_GetItemWithError(type->tp_dict, interned("__module__")) : nullptr;
     for (const char* name : record_methods) {
         PyObject* method = _PyType_Lookup(type, interned(name));
-        if (method && !is_installed(method)) return false;
+        if (method && !is_installed(method) && !is_generated(method)) return false;
     }
     return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "__main__") != 0;
 }
@@ -205,7 +206,7 @@ Recording::Before Recording::derived_attribute(Activation& a, ShadowId id, PyObj
 /// A call whose first argument is a record or a fact: installed code runs on it as a whole.
 std::optional<Recording::Before> Recording::derived_call(Activation& a, Call& c) {
     if (c.args.empty() || !is_derived(c.args[0])) return std::nullopt;
-    if (!is_installed(c.callable)) return std::nullopt;
+    if (!is_installed(c.callable) && !is_generated(c.callable)) return std::nullopt;
     const bool record = made_[canonical(c.args[0])].record;
     PyObject* name = PyFunction_Check(c.callable) ? reinterpret_cast<PyFunctionObject*>(c.callable)->func_name : nullptr;
     static const char* const readers[] = {"to_tuple", "__getitem__", "__len__", "__contains__", "get"};

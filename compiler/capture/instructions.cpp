@@ -2,18 +2,12 @@
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include "compiler/python/versions.h"
-#include <cstring>
 
 namespace dyno::capture {
 using bytecode::Op;
 
 namespace {
 PyObject* name_at(const Activation& a, uint32_t index) { return PyTuple_GET_ITEM(a.code->co_names, index); }
-bool is_installed_code(PyCodeObject* code) {
-    const char* file = PyUnicode_AsUTF8(code->co_filename);
-    if (!file) PyErr_Clear();
-    return file && std::strstr(file, "-packages/");
-}
 } // namespace
 
 /// MAKE_CELL put a cell around a value: the cell is made here.
@@ -199,17 +193,11 @@ Recording::Before Recording::load_global_named(Activation& a, PyObject* name) {
     }
     PyObject* value = PyDict_GetItemWithError(a.frame->f_builtins, name);
     if (!value) return stop(a, "an undefined name", "");
-    auto [it, fresh] = places_.try_emplace({globals, 'b', key, 0}, 0);
-    if (fresh) {
-        Guard g;
-        g.kind = Guard::absent;
-        g.source = shadows_[globals].source;
-        g.expected = constant_index(name);
-        guard(g);
-        const uint32_t base = source(Source::anchored, 0, anchor(a.frame->f_builtins), nullptr);
-        it->second = raw(source(Source::dict_item, base, 0, key), value);
-    }
-    return know(it->second, value) ? pend_fixed(it->second) : stop_refused(a);
+    guard_absent_key(globals, key);
+    ShadowId& id = places_[{globals, 'b', key, 0}];
+    if (!id) id = raw(source(Source::dict_item, source(Source::anchored, 0, anchor(a.frame->f_builtins), nullptr), 0, key), value);
+    const ShadowId found = id;
+    return know(found, value) ? pend_fixed(found) : stop_refused(a);
 }
 
 Recording::Before Recording::load_global(Activation& a, const Instruction& i) { return load_global_named(a, name_at(a, i.arg >> 1)); }
@@ -234,14 +222,18 @@ Recording::Before Recording::store_item(Activation& a, ShadowId container, PyObj
     if (!k) return stop(a, "a key that cannot be hashed", "");
     if (PyObject* old = PyDict_GetItemWithError(dict, key); old && has_finaliser(old)) return stop(a, "the store drops an object with a finaliser", "");
     places_[{container, 'd', k, 0}] = id;
-    shadows_[container].written = true;
+    return note_store(a, Effect::dict_set, container, constant(k), id);
+}
+
+Recording::Before Recording::note_store(const Activation& a, Effect::Kind kind, ShadowId target, ShadowId key, ShadowId value, int64_t position) {
+    shadows_[target].written = true;
     WrittenEffect w;
-    w.effect.kind = Effect::dict_set;
+    w.effect.kind = kind;
     w.effect.from = span_of(a);
-    w.target = container;
-    w.key = constant(k);
-    w.value = id;
-    // A later store to the same place replaces the earlier one only if nothing in between could see it: keep both, in order.
+    w.effect.position = position;
+    w.target = target;
+    w.key = key;
+    w.value = value;
     effects_.push_back(std::move(w));
     return pend_stored();
 }
@@ -284,14 +276,7 @@ Recording::Before Recording::store_deref(Activation& a, const Instruction& i) {
     }
     if (PyObject* old = PyCell_GET(cell); old && has_finaliser(old)) return stop(a, "the store drops an object with a finaliser", "");
     places_[{c, 'c', nullptr, 0}] = value;
-    shadows_[c].written = true;
-    WrittenEffect w;
-    w.effect.kind = Effect::cell_set;
-    w.effect.from = span_of(a);
-    w.target = c;
-    w.value = value;
-    effects_.push_back(std::move(w));
-    return pend_stored();
+    return note_store(a, Effect::cell_set, c, 0, value);
 }
 
 ShadowId Recording::constant_code(PyObject* code) {
@@ -323,7 +308,7 @@ Recording::Before Recording::jump(Activation& a, const Instruction& i) {
         if (supposes_truth(a, id, value)) return Before::perform;
         return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
     case Shadow::number: {
-        if (depends_on_data(s.ref) && !is_installed_code(a.code)) return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
+        if (depends_on_data(s.ref) && !names().is_installed_code(a.code)) return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
         Guard g;
         g.kind = Guard::truth;
         g.value = s.ref;
@@ -360,7 +345,7 @@ Recording::Before Recording::jump(Activation& a, const Instruction& i) {
 /// finds otherwise commits nothing. Not for the user's own branches, which are breaks with a reason.
 bool Recording::supposes_truth(Activation& a, ShadowId id, PyObject* value) {
     const Shadow& s = shadows_[id];
-    if (!is_installed_code(a.code) || s.source != Guard::none_ || builder_.type(s.node).numel() != 1 || builder_.type(s.node).domain != graph::Domain::torch) return false;
+    if (!names().is_installed_code(a.code) || s.source != Guard::none_ || builder_.type(s.node).numel() != 1 || builder_.type(s.node).domain != graph::Domain::torch) return false;
     const int truth = PyObject_IsTrue(value);
     if (truth < 0) return PyErr_Clear(), false;
     Guard g;

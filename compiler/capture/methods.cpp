@@ -66,13 +66,7 @@ Recording::Before Recording::list_append(Activation& a, ShadowId self, ShadowId 
         return pend_fixed(constant(Py_None));
     }
     if (shadows_[self].kind != Shadow::object) return stop(a, "a list of unknown origin grows", "");
-    shadows_[self].written = true;
-    WrittenEffect w;
-    w.effect.kind = Effect::list_append;
-    w.effect.from = span_of(a);
-    w.target = self;
-    w.value = value;
-    effects_.push_back(std::move(w));
+    note_store(a, Effect::list_append, self, 0, value);
     return pend_fixed(constant(Py_None));
 }
 
@@ -163,13 +157,7 @@ Recording::Before Recording::dict_get(Activation& a, const Call& c) {
         const ShadowId v = look_up(self, key, value);
         return v ? pend_fixed(v) : stop(a, refusal_, "");
     }
-    if (shadows_[self].kind == Shadow::object && places_.try_emplace({self, 'b', key, 0}, 0).second) {
-        Guard g;
-        g.kind = Guard::absent;
-        g.source = shadows_[self].source;
-        g.expected = constant_index(key);
-        guard(g);
-    }
+    if (shadows_[self].kind == Shadow::object) guard_absent_key(self, key);
     return pend_fixed(c.args.size() == 3 ? canonical(c.args[2]) : constant(Py_None));
 }
 

@@ -114,6 +114,11 @@ bool Names::is_library_code(PyCodeObject* code) const {
     // What those call of the standard library: contextlib, functools, warnings.
     return (std::strstr(file, "/lib/python") && !std::strstr(file, "-packages/")) || std::strncmp(file, "<frozen ", 8) == 0;
 }
+bool Names::is_installed_code(PyCodeObject* code) const {
+    const char* file = PyUnicode_AsUTF8(code->co_filename);
+    if (!file) return PyErr_Clear(), false;
+    return std::strstr(file, "-packages/") || std::strstr(file, "/lib/python");
+}
 bool Names::is_value_type(PyTypeObject* t) const {
     return t == torch_size || t == torch_device || is_singleton_type(t) || (numpy_dtype && PyType_IsSubtype(t, numpy_dtype));
 }

@@ -36,6 +36,8 @@ struct Names {
 
     /// Code of torch's or NumPy's own files.
     bool is_library_code(PyCodeObject* code) const;
+    /// Code of any installed package or of the standard library: what a user does not edit while it runs.
+    bool is_installed_code(PyCodeObject* code) const;
     /// Immutable, compared by equality: torch.Size, torch.device, numpy.dtype.
     bool is_value_type(PyTypeObject* t) const;
     /// Immutable, one object per value: torch.dtype and the like.

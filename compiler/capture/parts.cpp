@@ -58,13 +58,7 @@ Recording::Before Recording::function_attribute(Activation& a, ShadowId id, PyOb
         const ShadowId v = it->second;
         return know(v, value) ? pend_fixed(v) : stop_refused(a);
     }
-    if (places_.try_emplace({id, 'n', name, 0}, 0).second) {
-        Guard g;
-        g.kind = Guard::no_attribute;
-        g.source = shadows_[id].source;
-        g.expected = constant_index(name);
-        guard(g);
-    }
+    guard_no_attribute(id, name);
     return absent_attribute(a, "an attribute that a function does not have");
 }
 

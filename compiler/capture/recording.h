@@ -313,6 +313,7 @@ class Recording final : public frame::Recorder {
     bool selects_by_mask(ShadowId given, PyObject* key);
     PyObject* key_of(ShadowId given, PyObject* key);
     void guard_absent_key(ShadowId id, PyObject* key);
+    void guard_no_attribute(ShadowId id, PyObject* name);
     ShadowId fresh_dict_item(ShadowId id, PyObject* key);
     bool set_fresh_dict_item(ShadowId id, ShadowId key, ShadowId value);
     void remove_fresh_dict_item(ShadowId id, PyObject* key);
@@ -410,6 +411,8 @@ class Recording final : public frame::Recorder {
         ShadowId target = 0, key = 0, value = 0;
     };
     std::vector<WrittenEffect> effects_;
+    /// The program's store, to be made again by a commit. One to the same place replaces no earlier one: what is in between may see it.
+    Before note_store(const Activation& a, Effect::Kind kind, ShadowId target, ShadowId key, ShadowId value, int64_t position = 0);
     PendingKind pending_ = PendingKind::none;
     ShadowId pending_shadow_ = 0;
     Call pending_call_;

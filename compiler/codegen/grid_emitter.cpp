@@ -343,23 +343,6 @@ void GridEmitter::prepare(uint32_t stage) {
 
 // --- code
 
-void GridEmitter::loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body) {
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    auto* head = llvm::BasicBlock::Create(b_.getContext(), "loop", function_);
-    auto* inside = llvm::BasicBlock::Create(b_.getContext(), "body", function_);
-    auto* after = llvm::BasicBlock::Create(b_.getContext(), "after", function_);
-    b_.CreateBr(head);
-    b_.SetInsertPoint(head);
-    llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
-    i->addIncoming(from, before);
-    b_.CreateCondBr(b_.CreateICmpSLT(i, to), inside, after);
-    b_.SetInsertPoint(inside);
-    body(i);
-    i->addIncoming(b_.CreateNSWAdd(i, step), b_.GetInsertBlock());
-    b_.CreateBr(head);
-    b_.SetInsertPoint(after);
-}
-
 void GridEmitter::when(Value* condition, const std::function<void()>& body) {
     if (!condition) return body();
     auto* inside = llvm::BasicBlock::Create(b_.getContext(), "when", function_);
@@ -371,10 +354,6 @@ void GridEmitter::when(Value* condition, const std::function<void()>& body) {
     b_.SetInsertPoint(after);
 }
 
-Value* GridEmitter::alloca_of(llvm::Type* type) {
-    llvm::IRBuilder<> entry(entry_, entry_->begin());
-    return entry.CreateAlloca(type);
-}
 Value* GridEmitter::special_register(llvm::Intrinsic::ID id) { return b_.CreateIntrinsic(id, {}, {}); }
 void GridEmitter::barrier() { b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
 

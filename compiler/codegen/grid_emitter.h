@@ -1,5 +1,6 @@
 // Emits the kernels of a nest for NVIDIA GPUs. Internal to codegen.
 #pragma once
+#include "compiler/codegen/emit_loops.h"
 #include "compiler/codegen/compiled_code.h"
 #include "compiler/codegen/grid_plan.h"
 #include "compiler/codegen/reducer.h"
@@ -73,16 +74,16 @@ class GridEmitter {
     void store(VectorEmitter& e, Point* point, const fusion::Access& access, Value* v);
     Value* load_piece(VectorEmitter& e, Value* first, DType t);
     void store_piece(VectorEmitter& e, Value* first, Value* v, DType t);
-    Value* consecutive(VectorEmitter& e, Value* first, int64_t step);
+    Value* consecutive(VectorEmitter& e, Value* first, int64_t step) { return emit_consecutive(b_, e, first, step); }
 
     // code
-    void loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body);
+    void loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body) { emit_loop(b_, from, to, step, body); }
     void when(Value* condition, const std::function<void()>& body); // null: always
     Value* special_register(llvm::Intrinsic::ID id);
     Value* shuffled(Value* v, int mask);
     Value* shared_memory(int64_t bytes);
     void barrier();
-    Value* alloca_of(llvm::Type* type);
+    Value* alloca_of(llvm::Type* type) { return emit_alloca(entry_, type); }
     Value* i32(int64_t x) { return b_.getInt32(static_cast<uint32_t>(x)); }
     Value* i64(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
 

@@ -66,22 +66,7 @@ Value* GridEmitter::index_of(Point* point, size_t axis) {
 }
 
 Value* GridEmitter::offset_of(Point* point, const fusion::Affine& at) {
-    Value* sum = nullptr;
-    for (size_t k = 0; k < at.strides.size(); k++) {
-        if (at.strides[k] == 0) continue;
-        Value* index = index_of(point, k);
-        Value* part = at.strides[k] == 1 ? index : b_.CreateMul(index, i64(at.strides[k]));
-        sum = sum ? b_.CreateAdd(sum, part) : part;
-    }
-    if (!sum) return i64(at.offset);
-    return at.offset == 0 ? sum : b_.CreateAdd(sum, i64(at.offset));
-}
-
-Value* GridEmitter::consecutive(VectorEmitter& e, Value* first, int64_t step) {
-    if (e.lanes() == 1) return first;
-    llvm::SmallVector<llvm::Constant*> steps;
-    for (int k = 0; k < e.lanes(); k++) steps.push_back(b_.getInt64(static_cast<uint64_t>(k * step)));
-    return b_.CreateAdd(e.splat(first), llvm::ConstantVector::get(steps));
+    return emit_offset(b_, at, [&](size_t axis) { return index_of(point, axis); });
 }
 
 /// `lanes` consecutive elements in words of 32 bits, up to four words an access.

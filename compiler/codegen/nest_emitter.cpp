@@ -40,28 +40,6 @@ void NestEmitter::begin_phase(const std::string& symbol) {
 }
 void NestEmitter::end_phase() { b_.CreateRet(b_.CreateLoad(b_.getInt64Ty(), fault_)); }
 
-Value* NestEmitter::alloca_of(llvm::Type* type) {
-    llvm::IRBuilder<> entry(entry_, entry_->begin());
-    return entry.CreateAlloca(type);
-}
-
-void NestEmitter::loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body) {
-    llvm::BasicBlock* before = b_.GetInsertBlock();
-    auto* head = llvm::BasicBlock::Create(b_.getContext(), "loop", function_);
-    auto* inside = llvm::BasicBlock::Create(b_.getContext(), "body", function_);
-    auto* after = llvm::BasicBlock::Create(b_.getContext(), "after", function_);
-    b_.CreateBr(head);
-    b_.SetInsertPoint(head);
-    llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
-    i->addIncoming(from, before);
-    b_.CreateCondBr(b_.CreateICmpSLT(i, to), inside, after);
-    b_.SetInsertPoint(inside);
-    body(i);
-    i->addIncoming(b_.CreateNSWAdd(i, step), b_.GetInsertBlock());
-    b_.CreateBr(head);
-    b_.SetInsertPoint(after);
-}
-
 static int64_t units_of(const fusion::LoopNest& nest, const NestPlan& plan) {
     if (plan.mode == NestPlan::flat) return fusion::row_count(nest);
     if (plan.mode == NestPlan::rows) return fusion::row_count(nest);

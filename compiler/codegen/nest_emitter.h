@@ -1,5 +1,6 @@
 // Emits the loops of a nest as the phases of CompiledCode. Internal to codegen.
 #pragma once
+#include "compiler/codegen/emit_loops.h"
 #include "compiler/codegen/compiled_code.h"
 #include "compiler/codegen/nest_plan.h"
 #include "compiler/codegen/reducer.h"
@@ -67,11 +68,11 @@ class NestEmitter {
     Value* stash_pointer(VectorEmitter& e, ValueId id);
     void forget(Scope from);
     void prepare(VectorEmitter& e, uint32_t stage);
-    void loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body);
+    void loop(Value* from, Value* to, Value* step, const std::function<void(Value*)>& body) { emit_loop(b_, from, to, step, body); }
     Value* offset_of(const fusion::Affine& at);
-    Value* consecutive(VectorEmitter& e, Value* first, int64_t step); // first, first + step, ...
+    Value* consecutive(VectorEmitter& e, Value* first, int64_t step) { return emit_consecutive(b_, e, first, step); }
     Value* i64(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }
-    Value* alloca_of(llvm::Type* type);
+    Value* alloca_of(llvm::Type* type) { return emit_alloca(entry_, type); }
     int64_t state_bytes() const;
     Value* strip_start(Value* strip); // index of the first of its columns
 

@@ -43,22 +43,10 @@ Value* NestEmitter::scalar_argument(uint32_t which) {
 }
 
 Value* NestEmitter::offset_of(const fusion::Affine& at) {
-    Value* sum = nullptr;
-    for (size_t k = 0; k < at.strides.size(); k++) {
-        if (at.strides[k] == 0) continue;
-        DYNO_CHECK(at_.index[k], "a value is used inside the loops it depends on");
-        Value* part = at.strides[k] == 1 ? at_.index[k] : b_.CreateMul(at_.index[k], i64(at.strides[k]));
-        sum = sum ? b_.CreateAdd(sum, part) : part;
-    }
-    if (!sum) return i64(at.offset);
-    return at.offset == 0 ? sum : b_.CreateAdd(sum, i64(at.offset));
-}
-
-Value* NestEmitter::consecutive(VectorEmitter& e, Value* first, int64_t step) {
-    if (e.lanes() == 1) return first;
-    llvm::SmallVector<llvm::Constant*> steps;
-    for (int k = 0; k < e.lanes(); k++) steps.push_back(b_.getInt64(static_cast<uint64_t>(k * step)));
-    return b_.CreateAdd(e.splat(first), llvm::ConstantVector::get(steps));
+    return emit_offset(b_, at, [&](size_t axis) {
+        DYNO_CHECK(at_.index[axis], "a value is used inside the loops it depends on");
+        return at_.index[axis];
+    });
 }
 
 Value* NestEmitter::index_value(VectorEmitter& e, const fusion::Affine& at, DType t, bool vector) {

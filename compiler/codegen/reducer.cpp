@@ -119,7 +119,7 @@ Reducer::State Reducer::merge(const State& x, const State& y) const {
     case Reduction::all:
         return {b.CreateAnd(x[0], y[0])};
     default:
-        return {best(x[0], y[0])};
+        return {best(y[0], x[0])}; // of +0.0 and -0.0 the first, as eager in short rows
     }
 }
 

@@ -1,30 +1,14 @@
 // compile() from end to end: nests by hand, both levels, one and two threads, against plain loops.
-#include "compiler/codegen/compiled_code.h"
 #include "compiler/runtime/executable.h"
+#include "tests/codegen/nests.h"
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 
 namespace dyno {
 namespace {
-using fusion::Axis;
-using fusion::Instruction;
-using fusion::LoopNest;
-using fusion::Reduction;
-using scalar::ScalarOp;
+using namespace test;
 
-Instruction load(DType t, uint32_t which) { return {Instruction::load, ScalarOp::load, Reduction::sum, t, {}, 0, which, 0}; }
-Instruction apply(ScalarOp op, DType t, fusion::ValueId a, fusion::ValueId b = 0) {
-    return {Instruction::apply, op, Reduction::sum, t, {a, b, 0}, scalar::info(op).arity, 0, 0};
-}
-Instruction constant(float x) {
-    uint32_t bits;
-    std::memcpy(&bits, &x, 4);
-    return {Instruction::constant, ScalarOp::constant, Reduction::sum, DType::f32, {}, 0, 0, bits};
-}
-Instruction reduce(Reduction how, DType t, fusion::ValueId a) {
-    return {Instruction::reduce, ScalarOp::count_, how, t, {a, 0, 0}, 1, 0, 0};
-}
 
 std::shared_ptr<runtime::Executable> make(const LoopNest& nest, int level) {
     auto e = runtime::Executable::load(codegen::compile(nest, codegen::host_target(), level));

@@ -1,7 +1,7 @@
 // GPU code without a GPU: every op's PTX assembles where ptxas is installed, and what the kernels promise is read off their text:
 // accesses of 16 bytes, one read of a row, no local memory.
-#include "compiler/codegen/compiled_code.h"
 #include "compiler/codegen/grid_plan.h"
+#include "tests/codegen/nests.h"
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -10,19 +10,8 @@
 
 namespace dyno {
 namespace {
-using fusion::Axis;
-using fusion::Instruction;
-using fusion::LoopNest;
-using fusion::Reduction;
-using scalar::ScalarOp;
+using namespace test;
 
-Instruction load(DType t, uint32_t which) { return {Instruction::load, ScalarOp::load, Reduction::sum, t, {}, 0, which, 0}; }
-Instruction apply(ScalarOp op, DType t, fusion::ValueId a, fusion::ValueId b = 0, fusion::ValueId c = 0) {
-    return {Instruction::apply, op, Reduction::sum, t, {a, b, c}, scalar::info(op).arity, 0, 0};
-}
-Instruction reduce(Reduction how, DType t, fusion::ValueId a) {
-    return {Instruction::reduce, ScalarOp::count_, how, t, {a, 0, 0}, 1, 0, 0};
-}
 
 std::string ptx(const codegen::CompiledCode& code) { return {code.object.begin(), code.object.end()}; }
 

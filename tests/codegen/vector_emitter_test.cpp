@@ -1,20 +1,16 @@
 // Every exact scalar op on every dtype against scalar/evaluate.h, bit for bit, both levels, whole vectors and rests.
-#include "compiler/codegen/compiled_code.h"
 #include "compiler/graph/interpret.h"
 #include "compiler/runtime/executable.h"
 #include "compiler/scalar/evaluate.h"
+#include "tests/codegen/nests.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
 
 namespace dyno {
 namespace {
-using fusion::Axis;
-using fusion::Instruction;
-using fusion::LoopNest;
-using fusion::Reduction;
+using namespace test;
 using graph::HostArray;
-using scalar::ScalarOp;
 using scalar::Value;
 
 constexpr DType dtypes[] = {DType::b8,  DType::u8,  DType::i8,  DType::i16,  DType::i32, DType::i64, DType::u16,

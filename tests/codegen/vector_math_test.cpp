@@ -1,6 +1,6 @@
 // Accuracy, special values and floating-point flags of the generated functions. Truth: long double functions of the C library.
-#include "compiler/codegen/compiled_code.h"
 #include "compiler/runtime/executable.h"
+#include "tests/codegen/nests.h"
 #include <cfenv>
 #include <cmath>
 #include <cstring>
@@ -11,11 +11,7 @@
 
 namespace dyno {
 namespace {
-using fusion::Axis;
-using fusion::Instruction;
-using fusion::LoopNest;
-using fusion::Reduction;
-using scalar::ScalarOp;
+using namespace test;
 
 template <class T>
 constexpr DType dtype_of = sizeof(T) == 4 ? DType::f32 : DType::f64;

@@ -35,9 +35,9 @@ def test_code_of_forty_operations_is_there_after_the_first_call(operations):
     assert after_each_call(dyno.compile(repeated(operations)), torch.ones(8), 2) == [(1, 0), (0, 1)]
 
 
-@pytest.mark.parametrize("operations", [60, 300])
-def test_longer_code_is_recorded_at_the_second_call(operations):
-    assert after_each_call(dyno.compile(repeated(operations)), torch.ones(8), 3) == [(0, 0), (1, 0), (0, 1)]
+def test_longer_code_is_recorded_at_the_second_call():
+    # So long that no machine is slow enough for the operations' own time to pay for it.
+    assert after_each_call(dyno.compile(repeated(800)), torch.ones(8), 3) == [(0, 0), (1, 0), (0, 1)]
 
 
 def test_eight_layers_are_short():
@@ -47,7 +47,7 @@ def test_eight_layers_are_short():
 
 
 def test_the_reason_is_told():
-    f = repeated(200)
+    f = repeated(800)
     compiled = dyno.compile(f)
     compiled(torch.ones(3))
     dyno.wait()

@@ -17,10 +17,7 @@ INDICES = [0, -1, slice(1, 3), slice(None), slice(None, None, 2), slice(1, None,
            (1, slice(None, 3)), (slice(None), slice(4, 0, -1)), slice(None, None, -1)]
 
 
-@pytest.mark.parametrize("k", INDICES[:-2], ids=str)
-@program
-def test_store_into_tensor(t, k):
-    @t.compile
+def stores(k):
     def f(x, y, s):
         x[k] = y
         z = x * 2
@@ -29,22 +26,19 @@ def test_store_into_tensor(t, k):
         x[k] = 1.5
         return z, x + 0
 
-    t.calls(f, lambda: (grid(), grid()[k].clone() + 100, 7.25))
+    return f
+
+
+@pytest.mark.parametrize("k", INDICES[:-2], ids=str)
+@program
+def test_store_into_tensor(t, k):
+    t.calls(t.compile(stores(k)), lambda: (grid(), grid()[k].clone() + 100, 7.25))
 
 
 @pytest.mark.parametrize("k", INDICES, ids=str)
 @program
 def test_store_into_array(t, k):
-    @t.compile
-    def f(x, y, s):
-        x[k] = y
-        z = x * 2
-        x[k] = s
-        z = z + x
-        x[k] = 1.5
-        return z, x + 0
-
-    t.calls(f, lambda: (array(), array()[k] + 100, 7.25))
+    t.calls(t.compile(stores(k)), lambda: (array(), array()[k] + 100, 7.25))
 
 
 @program
