@@ -18,7 +18,8 @@ def compile(fn=None, *, strict=False, dynamic=None):
     ``dynamic``  None, True or False: whether sizes are to be symbolic. Accepted and without effect so far: every new size is
                  compiled anew, at most 16 versions of a part are kept.
 
-    The first call runs at eager speed while compiling happens in the background. Tensors and arrays of any shape, dtype and
+    The first call runs near eager speed while compiling happens in the background; what is longer than some 50 operations is
+    compiled after its second call. Tensors and arrays of any shape, dtype and
     device are accepted; whatever is not compiled runs interpreted, and ``dyno.explain`` says why. Also usable as a decorator,
     with or without options. Raises TypeError if ``fn`` is not callable or an option has the wrong type.
     """
