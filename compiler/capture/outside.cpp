@@ -218,9 +218,14 @@ PyObject* Recording::concrete(ShadowId given, PyObject* value) {
     // Every source under the number is held to its present value.
     std::vector<ValueRef> open{s.ref};
     std::vector<uint32_t> sources;
+    std::vector<bool> seen(segment_.scalar_steps.size());
     while (!open.empty()) {
         const ValueRef r = open.back();
         open.pop_back();
+        if (r.kind == ValueRef::scalar) {
+            if (seen[r.index]) continue;
+            seen[r.index] = true;
+        }
         if (r.kind == ValueRef::outcome || r.kind == ValueRef::node) return nullptr;
         if (r.kind == ValueRef::source) sources.push_back(r.index);
         if (r.kind == ValueRef::scalar) {

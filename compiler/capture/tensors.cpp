@@ -44,9 +44,7 @@ std::optional<graph::Operand> Recording::operand(ShadowId given, graph::Domain d
 /// The last extern on whose result the number depends, -1: none.
 int64_t Recording::last_call(const ValueRef& r) const {
     if (r.kind == ValueRef::outcome) return segment_.outcomes[r.index].external;
-    if (r.kind != ValueRef::scalar) return -1;
-    const ScalarStep& step = segment_.scalar_steps[r.index];
-    return std::max(last_call(step.a), last_call(step.b));
+    return r.kind == ValueRef::scalar ? step_facts_[r.index].last_call : -1;
 }
 
 bool Recording::needs_autograd(const std::vector<ShadowId>& args) {

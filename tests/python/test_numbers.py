@@ -257,3 +257,34 @@ def test_number_that_does_not_fit(t):
         for n in (1, 2, 2**40, 3, -(2**40), 2**31 - 1, 2**31):
             t.call(k, torch.ones(2, dtype=torch.int32), n)
             t.call(k, torch.ones(2), n)
+
+
+@program
+def test_numbers_that_share_their_parts(t):
+    # Each turn's numbers stand on both of the turn before: walked without memory that would be 2**60 steps.
+    @t.compile
+    def fibonacci(x, a, b):
+        for _ in range(60):
+            a, b = b, a + b
+            if b < 0:
+                return x
+        return x * b, x[: int(a) % 3]
+
+    @t.compile
+    def halves(x, a, b):
+        for _ in range(40):
+            m = (a + b) / 2
+            a, b = (m, b) if m * m < 2 else (a, m)
+        return x * a, b
+
+    @t.compile
+    def of_data(x):
+        a = b = x.sum().item()
+        for _ in range(50):
+            a, b = b, a * 0.5 + b * 0.25
+        return x * a + b
+
+    for start in (1, 1, 1, 2, 3):
+        t.call(fibonacci, torch.ones(3), start, 2)
+        t.call(halves, torch.ones(3), 1.0, 1.0 + start)
+        t.call(of_data, torch.ones(3) * start)
