@@ -152,11 +152,7 @@ void Recording::want_what_tells(std::vector<bool>& wanted) {
         made[k] = made[k] || claimed_.contains(k) || whole[k];
         if (made[k] && !whole[k] && tells(n)) {
             wanted[k] = whole[k] = true;
-            std::vector<int64_t>& strides = node_strides_[k];
-            if (strides.size() != n.type.dims.size()) { // inside a lowering: no object gave it a layout
-                strides.assign(n.type.dims.size(), 1);
-                for (size_t d = strides.size(); d-- > 1;) strides[d - 1] = strides[d] * std::max<int64_t>(1, n.type.dims[d]);
-            }
+            if (node_strides_[k].size() != n.type.dims.size()) node_strides_[k] = graph::row_major(n.type.dims); // inside a lowering: no object gave it a layout
         }
         const bool in_full = whole[k] && n.op != graph::Op::slice && n.type.numel() > 0;
         for (graph::NodeId operand : n.operands) {

@@ -360,7 +360,7 @@ bool Recording::supposes_truth(Activation& a, ShadowId id, PyObject* value) {
 
 bool Recording::depends_on_data(const ValueRef& r) const {
     if (r.kind == ValueRef::outcome || r.kind == ValueRef::node) return true;
-    return r.kind == ValueRef::scalar && step_facts_[r.index].on_data;
+    return r.kind == ValueRef::scalar && segment_.scalar_steps[r.index].on_data;
 }
 void Recording::jumped(Activation&, const Instruction&, bool) {}
 

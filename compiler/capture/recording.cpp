@@ -109,8 +109,9 @@ ShadowId Recording::number_step(ScalarStep step, std::initializer_list<ShadowId>
     auto it = operands.begin();
     if (it != operands.end()) step.a = ref_of(*it++);
     if (it != operands.end()) step.b = ref_of(*it++);
+    step.on_data = depends_on_data(step.a) || depends_on_data(step.b);
+    step.last_call = std::max(last_call(step.a), last_call(step.b));
     segment_.scalar_steps.push_back(step);
-    step_facts_.push_back({depends_on_data(step.a) || depends_on_data(step.b), std::max(last_call(step.a), last_call(step.b))});
     Shadow s;
     s.kind = Shadow::number;
     s.ref = {ValueRef::scalar, static_cast<uint32_t>(segment_.scalar_steps.size() - 1)};

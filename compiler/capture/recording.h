@@ -406,12 +406,6 @@ class Recording final : public frame::Recorder {
     bool raising_ = false; // an expected error is on its way through recorded frames
     HashMap<ShadowId, ShadowId> dict_owner_{&arena_}; // the __dict__ of an instance -> the instance
     std::vector<Inlined> calls_; // redirects under way, outermost first
-    /// Of each scalar step, found when it is made: steps share operands, so that walking them anew would take exponential time.
-    struct StepFacts {
-        bool on_data;      // it depends on tensor data
-        int64_t last_call; // the last extern it depends on, -1: none
-    };
-    std::vector<StepFacts> step_facts_;
     struct WrittenEffect {
         Effect effect;
         ShadowId target = 0, key = 0, value = 0;

@@ -119,6 +119,9 @@ struct ScalarStep {
     int op = 0;          // binary: BINARY_OP's number; compare: Py_LT..Py_GE
     ValueRef a, b;
     uint32_t callable = 0; // call: anchors[callable](a[, b]), a pure C function of numbers (math.sqrt, min, max, round)
+    // Found when the step is made: steps share operands, so that walking down to their sources takes exponential time.
+    bool on_data = false;    // it hangs on what is known only once something is computed
+    int64_t last_call = -1;  // the last extern it hangs on, -1: none
 };
 
 /// An object that a replay builds: an argument of an extern, part of an exit's state, or a stored value.

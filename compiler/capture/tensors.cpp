@@ -44,7 +44,7 @@ std::optional<graph::Operand> Recording::operand(ShadowId given, graph::Domain d
 /// The last extern on whose result the number depends, -1: none.
 int64_t Recording::last_call(const ValueRef& r) const {
     if (r.kind == ValueRef::outcome) return segment_.outcomes[r.index].external;
-    return r.kind == ValueRef::scalar ? step_facts_[r.index].last_call : -1;
+    return r.kind == ValueRef::scalar ? segment_.scalar_steps[r.index].last_call : -1;
 }
 
 bool Recording::needs_autograd(const std::vector<ShadowId>& args) {
@@ -507,9 +507,7 @@ ShadowId Recording::finish_extern(Activation& a, PyObject* result) {
     }
     const graph::NodeId call = builder_.extern_call(external, first, span_of(a));
     node_strides_.resize(builder_.size());
-    std::vector<int64_t>& dense = node_strides_[call.index]; // of what nobody but other calls reads
-    dense.assign(first.dims.size(), 1);
-    for (size_t k = dense.size(); k-- > 1;) dense[k - 1] = dense[k] * std::max<int64_t>(1, first.dims[k]);
+    node_strides_[call.index] = graph::row_major(first.dims); // of what nobody but other calls reads
     tensor_nodes_++;
     line_note(a, "captured", "", "");
     if (!sequence) {

@@ -6,16 +6,6 @@
 
 namespace dyno::fusion {
 
-std::vector<int64_t> row_major(const std::vector<int64_t>& dims) {
-    std::vector<int64_t> strides(dims.size());
-    int64_t step = 1;
-    for (size_t k = dims.size(); k-- > 0;) {
-        strides[k] = step;
-        step *= std::max<int64_t>(1, dims[k]);
-    }
-    return strides;
-}
-
 Affine address(const std::vector<int64_t>& strides, const IndexMap& map, size_t axes) {
     Affine at{0, std::vector<int64_t>(axes, 0)};
     for (size_t d = 0; d < map.size(); d++) {

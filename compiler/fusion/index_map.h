@@ -34,7 +34,7 @@ struct Sent {
 /// The same function of the axes after `axis` has been split.
 void split_axis(Affine& at, size_t axis, int64_t inner);
 
-[[nodiscard]] std::vector<int64_t> row_major(const std::vector<int64_t>& dims);
+using graph::row_major;
 
 /// Which axes (of extent above 1) the map looks at.
 [[nodiscard]] std::vector<bool> axes_of(const IndexMap& map, const std::vector<Axis>& axes);

@@ -80,8 +80,6 @@ NodeId layer_norm(Parts& p) {
     NodeId value = p(Op::mul, {centred, scale});
     if (p.node.operands.size() > 1) value = p(Op::mul, {value, p.weight(1)});
     if (p.node.operands.size() > 2) value = p(Op::add, {value, p.weight(2)});
-    // torch's CPU kernels add a bias of zero where there is none, which a -0.0 shows.
-    else if (p.node.type.device == DeviceKind::cpu) value = p(Op::add, {value, p.number(0.0)});
     return value;
 }
 
@@ -95,10 +93,7 @@ NodeId gelu(Parts& p) {
     NodeId half = p(Op::mul, {p.x, p.number(0.5)});
     if (p.node.ints[0] == 0) {
         NodeId bent = p(Op::erf, {p(Op::mul, {p.x, p.number(0.70710678118654752440)})});
-        NodeId value = p(Op::mul, {half, p(Op::add, {p.number(1.0), bent})});
-        // oneDNN's kernel, which torch takes for f32 tensors of more than one element, gives +0.0 for -0.0.
-        const bool one_dnn = p.node.type.device == DeviceKind::cpu && p.node.type.dtype == DType::f32 && p.node.type.numel() > 1;
-        return one_dnn ? p(Op::add, {value, p.number(0.0)}) : value;
+        return p(Op::mul, {half, p(Op::add, {p.number(1.0), bent})});
     }
     NodeId cube = p(Op::mul, {p(Op::mul, {p.x, p.x}), p.x});
     NodeId inside = p(Op::add, {p.x, p(Op::mul, {p.number(0.044715), cube})});
@@ -150,12 +145,19 @@ NodeId expanded(Builder& builder, const Node& node) {
     default:
         DYNO_CHECK(false, std::string(info(node.op).name));
     }
+    if (ends_with_zero(node)) value = parts(Op::add, {value, parts.number(0.0)});
     Result<NodeId> done = parts.done(value);
     DYNO_CHECK(bool(done), std::string(info(node.op).name) + ": " + done.reason());
     return builder.cast(*done, node.type.dtype, node.from);
 }
 
 } // namespace
+
+bool ends_with_zero(const Node& n) {
+    if (n.type.device != DeviceKind::cpu) return false;
+    if (n.op == Op::layer_norm) return n.operands.size() < 3;
+    return n.op == Op::gelu && n.ints[0] == 0 && n.type.dtype == DType::f32 && n.type.numel() > 1;
+}
 
 Graph decompose(const Graph& graph) {
     return rewrite(graph, [](Builder& builder, const Node& node, NodeId) {

@@ -43,6 +43,17 @@ struct Type {
     bool operator==(const Type&) const = default;
 };
 
+/// Strides of a dense layout whose last dim runs fastest, in elements.
+[[nodiscard]] inline std::vector<int64_t> row_major(const std::vector<int64_t>& dims) {
+    std::vector<int64_t> strides(dims.size());
+    int64_t step = 1;
+    for (size_t k = dims.size(); k-- > 0;) {
+        strides[k] = step;
+        step *= dims[k] > 1 ? dims[k] : 1;
+    }
+    return strides;
+}
+
 /// One operation. What `ints` and `number` mean is said by the op's row in ops.def.
 struct Node {
     Op op;

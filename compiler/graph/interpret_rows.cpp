@@ -1,5 +1,6 @@
 // Groups of elements that share a place outside the reduced axes; then one formula per row, in double.
 #include "compiler/graph/interpret_rows.h"
+#include "compiler/graph/decompose.h"
 #include "compiler/graph/op_info.h"
 #include "compiler/scalar/round.h"
 #include "compiler/support/check.h"
@@ -156,7 +157,7 @@ void across_group(const Node& node, std::span<const HostArray> operands, const G
             value /= std::sqrt(total + node.number);
         if (!soft && operands.size() > 1) value *= operands[1].at(static_cast<int64_t>(i)).number;
         if (!soft && operands.size() > 2) value += operands[2].at(static_cast<int64_t>(i)).number;
-        else if (node.op == Op::layer_norm && node.type.device == DeviceKind::cpu) value += 0.0; // as decompose does
+        if (ends_with_zero(node)) value += 0.0;
         out.set(group[i], Value::of_float(out.dtype, scalar::round_to(out.dtype, value)));
     }
 }
@@ -202,8 +203,8 @@ HostArray interpret_composite(const Node& node, std::span<const HostArray> opera
     case Op::gelu:
     case Op::silu:
     case Op::softplus: {
-        const bool unsigned_zero = node.op == Op::gelu && node.ints[0] == 0 && node.type.device == DeviceKind::cpu && out.dtype == DType::f32 && out.numel() > 1; // as decompose does
-        for (int64_t k = 0; k < out.numel(); ++k) out.set(k, rounded(activation(node, x.at(k).number) + (unsigned_zero ? 0.0 : -0.0)));
+        const double zero = ends_with_zero(node) ? 0.0 : -0.0; // adding -0.0 changes nothing
+        for (int64_t k = 0; k < out.numel(); ++k) out.set(k, rounded(activation(node, x.at(k).number) + zero));
         return out;
     }
     case Op::layer_norm:

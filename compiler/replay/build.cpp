@@ -34,7 +34,7 @@ class PlanBuilder {
     void plan_steps();
     void plan_guards();
     uint32_t memory_for(uint32_t source);
-    bool follows_data(const ValueRef& ref);
+    bool follows_data(const ValueRef& ref) const;
 
     LaunchPlan& plan_;
     const Segment& segment_;
@@ -42,7 +42,6 @@ class PlanBuilder {
     std::unordered_map<uint32_t, NodeId> same_node_;   // node of the original -> node of the product
     std::vector<uint32_t> object_of_product_;          // by product node: into plan.objects
     std::vector<uint32_t> input_of_product_;           // by product node
-    std::vector<bool> step_follows_;                   // by scalar step: known only once something is computed
 };
 
 /// Every reference that a replay follows, with whether it needs the value as an object (the values of in-place effects do not). New objects
@@ -148,15 +147,9 @@ void PlanBuilder::plan_memories() {
 }
 
 /// Whether the value is known only once something is computed.
-bool PlanBuilder::follows_data(const ValueRef& ref) {
+bool PlanBuilder::follows_data(const ValueRef& ref) const {
     if (ref.kind == ValueRef::node || ref.kind == ValueRef::outcome) return true;
-    if (ref.kind != ValueRef::scalar) return false;
-    // Steps stand after their operands and share them: each is looked at once.
-    while (step_follows_.size() <= ref.index) {
-        const capture::ScalarStep& step = segment_.scalar_steps[step_follows_.size()];
-        step_follows_.push_back(follows_data(step.a) || follows_data(step.b));
-    }
-    return step_follows_[ref.index];
+    return ref.kind == ValueRef::scalar && segment_.scalar_steps[ref.index].on_data;
 }
 
 uint32_t PlanBuilder::object_for(NodeId node) {
