@@ -66,7 +66,7 @@ bool CallBudget::rests() {
     return spent;
 }
 
-CallExtent::CallExtent(PyCodeObject* code) : outermost_(!call_budget().code) {
+CallExtent::CallExtent(PyCodeObject* code) : outermost_(code && !call_budget().code) {
     if (outermost_) call_budget() = {code, recordings_a_call};
 }
 

@@ -39,7 +39,7 @@ struct CallBudget {
 };
 CallBudget& call_budget();
 
-/// The extent of an outermost call: frames that arrive inside it share its budget.
+/// The extent of an outermost call: frames that arrive inside it share its budget. `code` null: a cell, whose calls have budgets of their own.
 class CallExtent {
   public:
     explicit CallExtent(PyCodeObject* code);

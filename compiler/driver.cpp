@@ -9,7 +9,6 @@
 #include "compiler/replay/plan.h"
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
 
 namespace dyno::compiler {
 namespace {
@@ -133,8 +132,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     if (!decoded) return PyErr_Clear(), frame::hand_back(ts, f);
     const int unit = frame::next_unit(f, code);
     if (unit != 0) return frame::hand_back(ts, f); // a generator goes on
-    std::optional<CallExtent> extent;
-    if (!is_module_code(f, code)) extent.emplace(code); // a cell's calls have budgets of their own
+    const CallExtent extent(is_module_code(f, code) ? nullptr : code);
     SegmentKey key{code, unit, shape_of(f->localsplus, code, 0)};
     cache::Slot* slot = &cache::slot_of(key);
     const replay::Inputs inputs{f->localsplus, static_cast<uint32_t>(code->co_nlocalsplus), reinterpret_cast<PyObject*>(frame::function_of(f)), f->f_globals, f->f_builtins};

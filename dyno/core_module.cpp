@@ -85,7 +85,8 @@ PyObject* call_strict(Compiled* self, PyObject* const* args, size_t nargsf, PyOb
 
 PyObject* compiled_call(PyObject* self_object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
     auto* self = reinterpret_cast<Compiled*>(self_object);
-    if (compiler::is_slow(self->wrapped)) return compiler::call_slow(self->wrapped, args, nargsf, kwnames);
+    // First: behind a look-up, which a hit can afford, these calls would be slower than plain ones by more than they may.
+    if (!self->strict && compiler::is_slow(self->wrapped)) return compiler::call_slow(self->wrapped, args, nargsf, kwnames);
     if (PyObject* hit = compiler::call_without_frame(self->wrapped, args, nargsf, kwnames)) return hit;
     if (self->strict) return call_strict(self, args, nargsf, kwnames);
     return compiler::call_armed(self->wrapped, args, nargsf, kwnames);

@@ -28,7 +28,7 @@ struct Reader {
     }
 };
 
-enum Kind { short_0 = 0, one_line_0 = 10, one_line_2 = 12, no_columns = 13, long_form = 14, no_location = 15 };
+enum Kind { one_line_0 = 10, one_line_2 = 12, no_columns = 13, long_form = 14, no_location = 15 };
 
 } // namespace
 
