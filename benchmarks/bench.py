@@ -105,25 +105,33 @@ def numpy_group(rounds: int, threads: int) -> Iterator[Row]:
     yield from contest(f"Black-Scholes in NumPy, {OPTIONS:,} options", black_scholes(), args, ("numpy", "dyno"), rounds, "numpy")
 
 
-def timed_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-    """Seconds of one call; what it raises is part of it."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(Exception):
+def timed_call(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], raises: tuple[type[Exception], ...] = ()) -> float:
+    """Seconds of one call, which may end with the errors that are expected of it."""
+    with contextlib.redirect_stdout(io.StringIO()):
         start = time.perf_counter()
-        try:
+        with contextlib.suppress(*raises):
             called(*args, **kwargs)
-        finally:
-            seconds = time.perf_counter() - start
-    return seconds
+        return time.perf_counter() - start
 
 
-def calls_of(case: str, eager: Callable[..., Any], made: Callable[..., Any], arguments: Callable[[], Any]) -> Row:
+def errors_of(called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[type[Exception], ...]:
+    """What a plain call raises: a corpus has cases that do."""
+    try:
+        timed_call(called, args, kwargs)
+    except Exception as error:
+        return (type(error),)
+    return ()
+
+
+def calls_of(case: str, eager: Callable[..., Any], made: Callable[..., Any], arguments: Callable[[], Any],
+             raises: tuple[type[Exception], ...] = ()) -> Row:  # fmt: skip
     """First call, calls 2 to 5, and calls 6 to 50 in turn with eager's, on equal arguments of their own."""
     import dyno
 
-    firsts = [timed_call(called, *arguments()) for called in (eager, made)]
+    firsts = [timed_call(called, *arguments(), raises) for called in (eager, made)]
     for _ in range(4):
         for called in (eager, made):
-            timed_call(called, *arguments())
+            timed_call(called, *arguments(), raises)
     start = time.perf_counter()
     dyno.wait()
     waited = time.perf_counter() - start
@@ -132,7 +140,7 @@ def calls_of(case: str, eager: Callable[..., Any], made: Callable[..., Any], arg
     for number in range(LATER):
         pair = [("eager", eager), ("dyno", made)]
         for key, called in pair if number % 2 == 0 else reversed(pair):
-            times[key].append(timed_call(called, *arguments()))
+            times[key].append(timed_call(called, *arguments(), raises))
     ratio, low, high = timing.ratio_interval(times["eager"], times["dyno"])
     return {"case": case, "contestant": "dyno", "eager_first_ms": round(firsts[0] * 1e3, 3),
             "first_ms": round(firsts[1] * 1e3, 3), "waited_ms": round(waited * 1e3, 3), "hits": dyno.stats()["hits"] - hits,
@@ -152,6 +160,9 @@ def summary_of(case: str, rows: list[Row]) -> Row:
 
 
 def scaled_group(rounds: int, threads: int) -> Iterator[Row]:
+    if why := contestants.absent("dyno"):
+        yield {"case": "scaled", "contestant": "dyno", "skipped": why}
+        return
     import dyno
     import scaled
     import torch
@@ -168,6 +179,9 @@ def scaled_group(rounds: int, threads: int) -> Iterator[Row]:
 
 
 def corpus_group(rounds: int, threads: int) -> Iterator[Row]:
+    if why := contestants.absent("dyno"):
+        yield {"case": "corpus", "contestant": "dyno", "skipped": why}
+        return
     import corpus
     import dyno
     import torch
@@ -177,8 +191,8 @@ def corpus_group(rounds: int, threads: int) -> Iterator[Row]:
         (eager, arguments), (fn, _) = make(), make()
         with torch.set_grad_enabled(kind == "functions"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            timed_call(make()[0], *arguments())  # libraries have started
-            rows[kind].append(calls_of(f"{kind}: {name}", contestants.clone(eager), dyno.compile(contestants.clone(fn)), arguments))
+            raises = errors_of(make()[0], *arguments())  # libraries have started too
+            rows[kind].append(calls_of(f"{kind}: {name}", contestants.clone(eager), dyno.compile(contestants.clone(fn)), arguments, raises))
         yield rows[kind][-1]
     for kind, of_kind in rows.items():
         yield summary_of(kind, of_kind)

@@ -16,7 +16,9 @@ def clone(fn: Function) -> Function:
     if not isinstance(fn, types.FunctionType):
         return fn
     code = fn.__code__.replace(co_name=fn.__code__.co_name)
-    return types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    twin = types.FunctionType(code, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    twin.__kwdefaults__ = fn.__kwdefaults__
+    return twin
 
 
 def absent(name: str) -> str | None:
