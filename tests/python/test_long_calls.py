@@ -30,20 +30,27 @@ def after_each_call(compiled, argument, calls):
     return rows
 
 
+def is_there_after_the_first_call(compiled, argument):
+    """Captured by the first call, replayed by the second. (A finaliser in between may end a segment, whose rest is captured then.)"""
+    first, second = after_each_call(compiled, argument, 2)
+    return first[0] > 0 and first[1] == 0 and second[1] > 0
+
+
 @pytest.mark.parametrize("operations", [1, 10, 40])
 def test_code_of_forty_operations_is_there_after_the_first_call(operations):
-    assert after_each_call(dyno.compile(repeated(operations)), torch.ones(8), 2) == [(1, 0), (0, 1)]
+    assert is_there_after_the_first_call(dyno.compile(repeated(operations)), torch.ones(8))
 
 
 def test_longer_code_is_recorded_at_the_second_call():
     # So long that no machine is slow enough for the operations' own time to pay for it.
-    assert after_each_call(dyno.compile(repeated(800)), torch.ones(8), 3) == [(0, 0), (1, 0), (0, 1)]
+    first, second, third = after_each_call(dyno.compile(repeated(800)), torch.ones(8), 3)
+    assert first == (0, 0) and second[0] > 0 and third[1] > 0
 
 
 def test_eight_layers_are_short():
     model = torch.nn.Sequential(*[layer for _ in range(4) for layer in (torch.nn.Linear(4, 4), torch.nn.ReLU())]).eval()
     with torch.no_grad():
-        assert after_each_call(dyno.compile(lambda x: model(x)), torch.ones(2, 4), 2) == [(1, 0), (0, 1)]
+        assert is_there_after_the_first_call(dyno.compile(lambda x: model(x)), torch.ones(2, 4))
 
 
 def test_the_reason_is_told():
