@@ -157,6 +157,22 @@ def test_strict_names_reason_and_line():
     assert issubclass(dyno.GraphBreak, RuntimeError)
 
 
+def test_strict_of_what_lost_against_plain_python():
+    # Other calls of the function have found it slower compiled, mostly: strict calls raise all the same.
+    def f(a, b):
+        np.multiply(a, 2.0, out=a)
+        np.add(a, b, out=b)
+        return np.dot(a, b, out=np.empty((5, 5)))
+
+    plain = dyno.compile(f)
+    for _ in range(60):
+        plain(np.ones((5, 5)), np.ones((5, 5)))
+        dyno.wait()
+    for _ in range(3):
+        with pytest.raises(dyno.GraphBreak):
+            dyno.compile(f, strict=True)(np.ones((5, 5)), np.ones((5, 5)))
+
+
 @pytest.mark.skipif(BREAKS, reason="every operation is a break there")
 def test_strict_passes_what_is_one_graph():
     g = dyno.compile(lambda a: (a + 1) * 2, strict=True)
