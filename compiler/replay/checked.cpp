@@ -137,6 +137,7 @@ class Twins {
 
   private:
     PyObject* call(uint32_t twin, NodeId node);
+    Owned<> argument(const ValueRef& arg);
     PyObject* made_by_call(NodeId node) {
         const uint32_t object = run_.plan.object_of_original(node.index);
         return object == nowhere ? nullptr : run_.object(object);
@@ -161,13 +162,30 @@ PyObject* Twins::eager(NodeId node) {
     return (known_[node.index] = std::move(value)).get();
 }
 
+/// An argument as eager's call had it: lists and tuples, as of torch.cat, hold what twins made. Empty if no twin leads to it.
+Owned<> Twins::argument(const ValueRef& arg) {
+    if (arg.kind == ValueRef::node) return Owned<>::borrow(eager({arg.index}));
+    if (arg.kind != ValueRef::fresh) return Owned<>::borrow(run_.value(arg));
+    const capture::NewObject& made = run_.plan.segment.fresh.at(arg.index);
+    if (made.kind != capture::NewObject::list && made.kind != capture::NewObject::tuple) return Owned<>::borrow(run_.value(arg));
+    auto items = Owned<>::steal(PyList_New(0));
+    for (const ValueRef& part : made.parts) {
+        const Owned<> item = argument(part);
+        if (!item) return {};
+        if (PyList_Append(items.get(), item.get()) < 0) throw ComputeFailed();
+    }
+    return made.kind == capture::NewObject::list ? std::move(items) : Owned<>::steal(PyList_AsTuple(items.get()));
+}
+
 PyObject* Twins::call(uint32_t twin, NodeId node) {
     const Segment& segment = run_.plan.segment;
     const capture::ExternTemplate& call = segment.externs.at(twin);
+    std::vector<Owned<>> held;
     std::vector<PyObject*> args;
     for (const ValueRef& arg : call.args) {
-        args.push_back(arg.kind == ValueRef::node ? eager({arg.index}) : run_.value(arg));
-        if (!args.back()) return nullptr;
+        held.push_back(argument(arg));
+        if (!held.back()) return nullptr;
+        args.push_back(held.back().get());
     }
     const size_t named = call.kwnames ? static_cast<size_t>(PyTuple_GET_SIZE(call.kwnames.get())) : 0;
     auto result = Owned<>::steal(PyObject_Vectorcall(call.callable.get(), args.data(), args.size() - named, call.kwnames.get()));
