@@ -225,9 +225,12 @@ std::vector<GridEmitter::Accumulator> GridEmitter::accumulators(uint32_t stage) 
             second = second || p.second == id;
         }
         if (second) continue;
-        Reducer reducer(wide_, i.how, nest_.body[i.operands[0]].dtype, plan_.nest.mode == NestPlan::rows, true);
-        const bool joined = pair && pair->kind == ReductionPair::exponentials;
-        result.push_back({id, reducer, pair, plan_.nest.taken_by(nest_, id), joined ? 1 : plan_.lanes, {}, {}});
+        const DType operand = nest_.body[i.operands[0]].dtype;
+        const bool rows = plan_.nest.mode == NestPlan::rows;
+        const bool widens = !pair && i.how == fusion::Reduction::sum && is_float(operand) && operand != DType::f64;
+        const bool joined = (pair && pair->kind == ReductionPair::exponentials) || (widens && rows);
+        Reducer reducer(wide_, i.how, operand, rows, !widens);
+        result.push_back({id, reducer, pair, plan_.nest.taken_by(nest_, id), widens, joined ? 1 : plan_.lanes, {}, {}});
     }
     return result;
 }

@@ -31,6 +31,7 @@ class GridEmitter {
         Reducer reducer;
         const ReductionPair* pair = nullptr;
         ValueId element = 0;                   // what it takes in
+        bool widens = false;                   // a sum in f64 of what the step adds in f32
         int lanes = 1;
         Reducer::State state;                  // while steps are unrolled
         llvm::SmallVector<Value*, 2> places;   // allocas, while they are a loop
@@ -51,6 +52,7 @@ class GridEmitter {
     llvm::SmallVector<llvm::Type*, 4> types(const Accumulator& a);
     Reducer::State identity(const Accumulator& a, int lanes);
     Value* total(std::vector<Value*> terms);
+    Value* lanes_added(Value* v);
     void take(Accumulator& a, llvm::MutableArrayRef<Point> points);
     Reducer::State merged(const Accumulator& a, const Reducer::State& x, const Reducer::State& y);
     Reducer::State across(const Accumulator& a, Reducer::State state);

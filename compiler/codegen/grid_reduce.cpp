@@ -45,6 +45,14 @@ Value* GridEmitter::total(std::vector<Value*> terms) {
     return terms[0];
 }
 
+/// The lanes of a vector, added neighbours first.
+Value* GridEmitter::lanes_added(Value* v) {
+    std::vector<Value*> lanes;
+    const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+    for (unsigned k = 0; type && k < type->getNumElements(); k++) lanes.push_back(b_.CreateExtractElement(v, uint64_t{k}));
+    return type ? total(std::move(lanes)) : v;
+}
+
 /// Takes in the elements of some points.
 void GridEmitter::take(Accumulator& a, llvm::MutableArrayRef<Point> points) {
     if (a.pair && a.pair->kind == ReductionPair::exponentials) {
@@ -66,17 +74,22 @@ void GridEmitter::take(Accumulator& a, llvm::MutableArrayRef<Point> points) {
         a.state = {most, b_.CreateFAdd(sum, total(std::move(terms)))};
         return;
     }
-    // Sums of floats in loops: the points first, among themselves, so that chains of additions are short. Rows in registers have short ones.
+    // Sums of floats: the points first, among themselves, so that chains of additions are short and few are as wide as f64.
     const fusion::Instruction& reduction = nest_.body[a.id];
-    const bool adds = !plan_.resident && (a.pair || reduction.how == fusion::Reduction::sum) && is_float(reduction.dtype);
-    if (adds) {
+    const bool adds = (a.pair || reduction.how == fusion::Reduction::sum) && is_float(reduction.dtype);
+    if (adds && (a.widens || !plan_.resident)) { // rows in registers have short chains
         std::vector<Value*> terms;
         for (Point& p : points) {
             Value* v = wide_.splat(value(wide_, &p, a.element));
             terms.push_back(p.active ? b_.CreateSelect(p.active, v, wide_.f(v, 0)) : v);
         }
+        Value* sum = total(std::move(terms));
+        if (a.widens) {
+            a.state = a.reducer.step(a.state, a.lanes == 1 ? lanes_added(sum) : sum, nullptr);
+            return;
+        }
         const size_t part = a.pair ? 1 : 0;
-        a.state[part] = b_.CreateFAdd(a.state[part], total(std::move(terms)));
+        a.state[part] = b_.CreateFAdd(a.state[part], sum);
         if (!a.pair) return;
     }
     for (Point& p : points) {
