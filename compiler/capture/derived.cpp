@@ -207,6 +207,7 @@ Recording::Before Recording::derived_attribute(Activation& a, ShadowId id, PyObj
 std::optional<Recording::Before> Recording::derived_call(Activation& a, Call& c) {
     if (c.args.empty() || !is_derived(c.args[0])) return std::nullopt;
     if (!is_installed(c.callable) && !is_generated(c.callable)) return std::nullopt;
+    if (made_[canonical(c.args[0])].modules) return std::nullopt; // a list of modules, whose items are known
     const bool record = made_[canonical(c.args[0])].record;
     PyObject* name = PyFunction_Check(c.callable) ? reinterpret_cast<PyFunctionObject*>(c.callable)->func_name : nullptr;
     static const char* const readers[] = {"to_tuple", "__getitem__", "__len__", "__contains__", "get"};
@@ -289,6 +290,7 @@ Recording::Before Recording::module_item(Activation& a, ShadowId id, PyObject* o
     Made made;
     const Py_ssize_t count = PySlice_AdjustIndices(n, &from, &to, step);
     for (Py_ssize_t j = 0; j < count; j++) made.items.push_back(items[static_cast<size_t>(from + j * step)]);
+    made.modules = true;
     made.callable = operator_getitem();
     made.args = {id, canonical(key_id)};
     Shadow s;
@@ -302,7 +304,7 @@ Recording::Before Recording::module_item(Activation& a, ShadowId id, PyObject* o
 /// What iterating an nn.ModuleList or nn.Sequential gives: the values of its _modules.
 std::optional<std::vector<ShadowId>> Recording::module_items(ShadowId given, PyObject* object) {
     const ShadowId id = canonical(given);
-    if (auto made = made_.find(id); made != made_.end() && !made->second.items.empty()) {
+    if (auto made = made_.find(id); made != made_.end() && made->second.modules) {
         own_python_ = true;
         return made->second.items;
     }

@@ -425,6 +425,7 @@ class Recording final : public frame::Recorder {
     std::vector<uint32_t> recipe_memo_;
     HashMap<ShadowId, uint32_t> built_{&arena_};
 
+        bool modules = false; // a slice of a list of modules, `items`
     // Builtins on known arguments (builtins.cpp), one function for each kind.
     enum class Builtin : uint8_t;
     static Builtin builtin_of(PyObject* callable);
