@@ -8,7 +8,7 @@ namespace dyno::compiler {
 namespace {
 
 constexpr int64_t ns_of_effort = 900;              // measured on models, cold
-constexpr int64_t share = 6;                       // of the time that is not recording's own, one in
+constexpr int64_t share = 10;                      // of the time that is not recording's own, one in
 constexpr uint64_t much_effort = 20 * free_effort; // a call that rested for so long has a loop worth compiling, or heavy work
 constexpr uint32_t look_every = 64;               // the clock of a thread is a system call
 
@@ -36,25 +36,24 @@ uint64_t CallBudget::left() const {
     return used < free_effort ? free_effort - used : 0;
 }
 
-bool CallBudget::allows_recording(PyCodeObject* here) {
+bool CallBudget::allows_recording() {
     if (!code) { // the loop of a cell
         recordings = recordings_a_call;
         return true;
     }
     if (!start) {
         start = cpu_time();
-        whole = facts_of(code).wanted_whole;
+        whole = facts_of(code).wanted_whole || facts_of(code).gave_up;
     }
-    return recordings > 0 && !spent && (left() > 0 || goes_on(here, 0));
+    return recordings > 0 && !spent && (left() > 0 || goes_on(0));
 }
 
-bool CallBudget::goes_on(PyCodeObject* here, uint64_t effort) {
+bool CallBudget::goes_on(uint64_t effort) {
     if (whole || !code || used + effort <= allowed(used + effort)) return true;
     CodeFacts& facts = facts_of(code);
-    whole = !facts.gave_up_in.insert(here).second;
-    if (!whole) facts.why = "it is long, so it is recorded when it is called again";
-    spent = !whole;
-    return whole;
+    facts.gave_up = spent = true;
+    facts.why = "it is long, so it is recorded when it is called again";
+    return false;
 }
 
 bool CallBudget::rests() {

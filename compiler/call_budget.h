@@ -1,6 +1,6 @@
 // How much of a call may be recorded. Recording costs more than running, and code that is called once never earns that back: recording
-// may take a fixed effort and a share of the call's time so far. A call that has used this up goes on natively; the next call that
-// comes to the same point is recorded whole.
+// may take a fixed effort and a share of the call's time so far. A call that has used this up goes on natively; the next call of the
+// same code is recorded whole.
 #pragma once
 #include <Python.h>
 #include <cstdint>
@@ -24,13 +24,13 @@ struct CallBudget {
     bool whole = false;  // no limit
     bool spent = false;  // nothing is recorded until much more time has passed
 
-    /// Whether a recording of this code may start now.
-    bool allows_recording(PyCodeObject* here);
+    /// Whether a recording may start now.
+    bool allows_recording();
     /// The effort that a recording may make before it asks again.
     uint64_t left() const;
-    /// A recording stands in `here` and has made `effort`: whether it may go on, as it does where the call's time pays for it, or an
-    /// earlier call of the same outermost code stood at this point too.
-    bool goes_on(PyCodeObject* here, uint64_t effort);
+    /// A recording has made `effort`: whether it may go on, as it does where the call's time pays for it, or where an earlier call of the
+    /// same outermost code had to give up.
+    bool goes_on(uint64_t effort);
     /// Asked of each frame and loop's turn: whether everything runs natively now.
     bool rests();
 

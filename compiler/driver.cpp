@@ -40,7 +40,7 @@ bool anything_made(PyCodeObject* code) {
 }
 
 bool may_record(cache::Slot& slot, PyCodeObject* code) {
-    return !slot.hopeless && !slot.compiling && !slot.nothing && slot.recordings < most_recordings && !state().forked && call_budget().allows_recording(code);
+    return !slot.hopeless && !slot.compiling && !slot.nothing && slot.recordings < most_recordings && !state().forked && call_budget().allows_recording();
 }
 
 Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline_functions = true) {
@@ -57,7 +57,7 @@ Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline
     limits.twins = s.config.check > 0;
     limits.inline_functions = inline_functions;
     limits.effort = call_budget().left();
-    limits.goes_on = [](PyCodeObject* here, uint64_t effort) { return call_budget().goes_on(here, effort); };
+    limits.goes_on = [](uint64_t effort) { return call_budget().goes_on(effort); };
     s.recordings.push_back(std::make_unique<Recording>(key, limits));
     return s.recordings.back().get();
 }

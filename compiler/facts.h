@@ -3,7 +3,6 @@
 #include "compiler/capture/segment.h"
 #include <Python.h>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,7 @@ struct CodeFacts {
     uint64_t hits = 0;       // replays in frames of this code
     bool on_gpu = false;     // part of it runs on a GPU, whose work the host's clock does not see
     bool wanted_whole = false; // strict: a first call is recorded to its end, however long
-    std::set<PyCodeObject*> gave_up_in; // where recordings of calls of this code ended since they were long; only compared
+    bool gave_up = false;    // a call of this code used its budget up: the next is recorded whole
     bool slow = false;       // whole calls, breaks and walking included, turned out slower than interpreted ones
     // Whole calls of this code as the outermost evaluated frame, seconds (call_timer.h).
     std::vector<float> compiled_seconds, interpreted_seconds;

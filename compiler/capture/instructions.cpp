@@ -53,7 +53,7 @@ Recording::Before Recording::before(Activation& a, const Instruction& i, Redirec
     refusal_.clear();
     hint_.clear();
     if (builder_.size() > limits_.nodes) return stop(a, "the function is longer than 4,096 operations", "split it");
-    if (effort() > limits_.effort && !goes_on(a)) return Before::stop;
+    if (effort() > limits_.effort && !goes_on()) return Before::stop;
     if (limits_.break_everywhere && tensor_nodes_ > 0 && i.op != Op::return_value && i.op != Op::return_const)
         return stop(a, "debug_break_everywhere", "");
     const Before answer = dispatch(a, i, redirect);

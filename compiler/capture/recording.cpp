@@ -160,8 +160,8 @@ void Recording::end_before(Activation& a, std::string reason, std::string hint) 
     finish(&a, std::move(exit));
     frame::detach(this);
 }
-bool Recording::goes_on(const Activation& a) {
-    if (limits_.goes_on && limits_.goes_on(a.code, effort())) {
+bool Recording::goes_on() {
+    if (limits_.goes_on && limits_.goes_on(effort())) {
         limits_.effort = effort() + effort_between_questions;
         return true;
     }

@@ -28,7 +28,7 @@ using frame::Redirect;
 struct Limits {
     uint32_t nodes = 4096;
     uint64_t effort = UINT64_MAX; // behind that `goes_on` is asked, again and again, whether to give up
-    bool (*goes_on)(PyCodeObject* here, uint64_t effort) = nullptr;
+    bool (*goes_on)(uint64_t effort) = nullptr;
     uint32_t inlined_depth = 50;
     uint32_t unrolled_turns = 64;
     bool inline_functions = true; // false at a cell's top level: functions get code of their own, which outlives the cell
@@ -143,7 +143,7 @@ class Recording final : public frame::Recorder {
     Before stop_refused(Activation& a) { return stop(a, refusal_, hint_); }
     void finish(Activation* innermost, Exit exit);
     /// The effort is above the limit: whether it goes on.
-    bool goes_on(const Activation& a);
+    bool goes_on();
     void end_before(Activation& a, std::string reason, std::string hint);
     FrameRecipe recipe_of(Activation& a, PyObject** sp, int unit);
     void add_memory_guards();
