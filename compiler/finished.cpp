@@ -67,6 +67,12 @@ void harvest(Recording& r) {
         if (known.status != "break" || n.status == "break") known = n;
     }
     auto segment = r.take();
+    if (!segment && r.will_avoid()) {
+        if (s.trace) std::fprintf(stderr, "dyno: recorded %s from %d: nothing for now: %s\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, r.why_not().c_str());
+        facts.why = r.why_not();
+        slot.recordings--;
+        return;
+    }
     if (s.trace) std::fprintf(stderr, "dyno: recorded %s from %d: %s%s, stopped at %d\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, segment ? "a segment, exit " : "nothing: ", segment ? segment->exit.reason.c_str() : r.why_not().c_str(), r.stopped_at());
     if (!segment) {
         slot.compiling = false;

@@ -52,6 +52,10 @@ ShadowId Recording::finish_redirect(Activation&, const Instruction& i, PyObject*
     const Inlined call = calls_.back();
     calls_.pop_back();
     (void)i;
+    if (call.generator) {
+        const bool ended = generator_of(call.generator).state == Generator::ended;
+        return ended && call.instance ? call.instance : callee;
+    }
     switch (call.after) {
     case Redirect::identity: return callee;
     case Redirect::instance: return call.instance;

@@ -14,11 +14,13 @@ enum class Recording::Builtin : uint8_t {
     ambient, // answers from torch's state, which the ambient word holds
     len, isinstance, type, callable, getattr, hasattr, super, // about a value
     range, zip, enumerate, reversed, iter, // iterators
+    next,                                  // of one
     tuple, list, dict, // containers
     int_, float_, bool_, abs, min, max, pow, round, // numbers
     slice,
     constant_fold, // known where every argument is a constant; math's and operator's also run on numbers at replay
-    sum, any, all, sorted, // not modelled
+    sum, any, all, // in Python, where they are not known
+    sorted,        // not modelled
 };
 
 namespace {
@@ -58,7 +60,7 @@ Recording::Builtin Recording::builtin_of(PyObject* callable) {
         {"bool", Builtin::bool_}, {"abs", Builtin::abs}, {"tuple", Builtin::tuple}, {"list", Builtin::list}, {"dict", Builtin::dict},
         {"iter", Builtin::iter}, {"callable", Builtin::callable}, {"getattr", Builtin::getattr}, {"hasattr", Builtin::hasattr},
         {"min", Builtin::min}, {"max", Builtin::max}, {"reversed", Builtin::reversed}, {"super", Builtin::super}, {"pow", Builtin::pow},
-        {"round", Builtin::round}, {"any", Builtin::any}, {"all", Builtin::all}, {"sum", Builtin::sum}, {"sorted", Builtin::sorted},
+        {"round", Builtin::round}, {"next", Builtin::next}, {"any", Builtin::any}, {"all", Builtin::all}, {"sum", Builtin::sum}, {"sorted", Builtin::sorted},
         {"str", Builtin::constant_fold}, {"repr", Builtin::constant_fold}, {"ord", Builtin::constant_fold},
         {"chr", Builtin::constant_fold}, {"divmod", Builtin::constant_fold}, {"issubclass", Builtin::constant_fold},
         {"slice", Builtin::slice}, {"complex", Builtin::constant_fold}, {"format", Builtin::constant_fold}
@@ -98,6 +100,7 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
     if (what == Builtin::super) return call_super(a, c);
     for (size_t k = 0; k < c.args.size(); k++)
         if (!know(c.args[k], c.values[k])) return stop(a, refusal_, "");
+    if (auto answer = consume(a, c, what, redirect, popped)) return *answer;
     switch (what) {
     case Builtin::ambient: case Builtin::callable: return pend_constant();
     case Builtin::len: return call_len(a, c);
@@ -110,6 +113,7 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
     case Builtin::zip: case Builtin::enumerate: return call_zip(a, c, what);
     case Builtin::reversed: return call_reversed(a, c);
     case Builtin::iter: return call_iter(a, c);
+    case Builtin::next: return call_next(a, c, redirect, popped);
     case Builtin::tuple: case Builtin::list: return call_sequence(a, c, what);
     case Builtin::dict: return call_dict(a, c);
     case Builtin::float_: case Builtin::int_: case Builtin::bool_: case Builtin::abs: return call_conversion(a, c, what);
@@ -124,6 +128,24 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
     }
 }
 
+/// any(), all() and sum(), and tuple() and list() of a generator, go through it in Python: a frame that nobody sees is recorded in place of
+/// the call. Nothing: it is not one of these.
+std::optional<Recording::Before> Recording::consume(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped) {
+    static constexpr std::pair<Builtin, const char*> spelled[] = {
+        {Builtin::any, "any"}, {Builtin::all, "all"}, {Builtin::sum, "sum"}, {Builtin::tuple, "tuple"}, {Builtin::list, "list"}};
+    const auto* row = std::find_if(std::begin(spelled), std::end(spelled), [&](const auto& r) { return r.first == what; });
+    if (row == std::end(spelled) || !names().consumers || has_keywords(c) || c.args.empty() || !limits_.inline_functions) return std::nullopt;
+    const bool generator = is_generator(c.args[0]);
+    if (!generator && (what == Builtin::tuple || what == Builtin::list)) return std::nullopt;
+    if (c.args.size() > (what == Builtin::sum ? 2u : 1u)) return std::nullopt;
+    if (what == Builtin::sum && bytecode::python >= 312) return std::nullopt; // adds up floats with what rounding lost
+    if (what == Builtin::sum && c.args.size() == 2 && (PyUnicode_Check(c.values[1]) || PyBytes_Check(c.values[1]) || PyByteArray_Check(c.values[1]))) return std::nullopt;
+    PyObject* function = PyDict_GetItemString(names().consumers, row->second);
+    if (!function || !PyFunction_Check(function)) return std::nullopt;
+    identity_object(function);
+    return redirect_to(a, function, c.args, c.values, popped, Redirect::identity, redirect);
+}
+
 // ------------------------------------------------------------------------------------------------ about a value
 Recording::Before Recording::call_len(Activation& a, const Call& c) {
     if (c.args.size() != 1 || has_keywords(c)) return stop(a, "len() of an unusual call", "");
@@ -131,8 +153,8 @@ Recording::Before Recording::call_len(Activation& a, const Call& c) {
     const Shadow::Kind kind = at(c.args[0]).kind;
     if (kind == Shadow::tensor && !at(c.args[0]).unsized && PyObject_Size(v) >= 0) return pend_constant();
     PyErr_Clear();
+    if ((kind == Shadow::object || kind == Shadow::derived) && module_items(c.args[0], v)) return pend_constant();
     if (kind == Shadow::derived) return pend_derived(c);
-    if (kind == Shadow::object && module_items(c.args[0], v)) return pend_constant();
     const bool plain = PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v);
     if (kind == Shadow::constant || (kind == Shadow::fresh && plain) || (kind == Shadow::outcome && PyTuple_Check(v))) return pend_constant();
     if (kind == Shadow::object && (plain || PyODict_CheckExact(v) || PyAnySet_CheckExact(v))) {
@@ -291,6 +313,7 @@ Recording::Before Recording::call_reversed(Activation& a, const Call& c) {
 
 Recording::Before Recording::call_iter(Activation& a, const Call& c) {
     if (has_keywords(c) || c.args.size() != 1) return stop(a, "an iterator of an unusual call", "");
+    if (is_generator(c.args[0])) return pend_fixed(canonical(c.args[0]));
     if (at(c.args[0]).kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[0])) && !module_items(c.args[0], c.values[0]))
         return stop(a, "iter() of an object of a class", "");
     const ShadowId id = iterate(c.args[0], c.values[0]);

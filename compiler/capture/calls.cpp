@@ -142,7 +142,10 @@ PyObject* Recording::self_of(PyObject* bound) {
 
 Recording::Before Recording::call_python(Activation& a, PyObject* function, Call& c, Redirect& redirect, int popped, Redirect::After after, ShadowId instance) {
     auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return stop(a, "a generator or coroutine is made", "use a list comprehension");
+    if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) {
+        if (auto answer = make_generator(a, function, c)) return *answer;
+        return stop(a, "a generator or coroutine is made", "use a list comprehension");
+    }
     if (!limits_.inline_functions) return stop(a, "a function is called, which has compiled code of its own", "");
     if (reinterpret_cast<PyFunctionObject*>(function)->vectorcall == nullptr) return stop(a, "a function without vectorcall", "");
     PyObject* kwnames = c.kwnames;
@@ -244,24 +247,30 @@ Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& 
 bool Recording::enter(Activation& callee, const CallToken& token) {
     if (finished_) return false;
     const Redirect& c = *token.call;
+    std::memset(callee.shadows, 0, sizeof(ShadowId) * static_cast<size_t>(callee.decoded->slots));
+    if (c.generator) return enter_generator(callee, canonical(c.shadows[0]));
+    bind_arguments(callee, token.function, c.shadows, c.nargs, c.kwnames);
+    return true;
+}
+
+/// The shadows of a frame's parameters and free variables: `given` are the call's arguments, `nargs` of them positional.
+void Recording::bind_arguments(Activation& callee, PyObject* function, const ShadowId* given, size_t nargs, PyObject* kwnames) {
     PyCodeObject* code = callee.code;
-    PyObject* function = token.function;
     const int named = code->co_argcount + code->co_kwonlyargcount;
     ShadowId* sh = callee.shadows;
-    std::memset(sh, 0, sizeof(ShadowId) * static_cast<size_t>(callee.decoded->slots));
-    const size_t positional = std::min(c.nargs, static_cast<size_t>(code->co_argcount));
-    for (size_t k = 0; k < positional; k++) sh[k] = c.shadows[k];
+    const size_t positional = std::min(nargs, static_cast<size_t>(code->co_argcount));
+    for (size_t k = 0; k < positional; k++) sh[k] = given[k];
     if (code->co_flags & CO_VARARGS) {
-        std::vector<ShadowId> rest(c.shadows + positional, c.shadows + c.nargs);
+        std::vector<ShadowId> rest(given + positional, given + nargs);
         sh[named] = fresh(NewObject::tuple, std::move(rest), &PyTuple_Type);
     }
     std::vector<ShadowId> extra;
-    for (Py_ssize_t k = 0; c.kwnames && k < PyTuple_GET_SIZE(c.kwnames); k++) {
-        PyObject* name = PyTuple_GET_ITEM(c.kwnames, k);
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); k++) {
+        PyObject* name = PyTuple_GET_ITEM(kwnames, k);
         bool bound = false;
         for (int slot = code->co_posonlyargcount; slot < named && !bound; slot++)
-            if (PyUnicode_Compare(name, PyTuple_GET_ITEM(code->co_localsplusnames, slot)) == 0) sh[slot] = c.shadows[c.nargs + static_cast<size_t>(k)], bound = true;
-        if (!bound) extra.push_back(constant(name)), extra.push_back(c.shadows[c.nargs + static_cast<size_t>(k)]);
+            if (PyUnicode_Compare(name, PyTuple_GET_ITEM(code->co_localsplusnames, slot)) == 0) sh[slot] = given[nargs + static_cast<size_t>(k)], bound = true;
+        if (!bound) extra.push_back(constant(name)), extra.push_back(given[nargs + static_cast<size_t>(k)]);
     }
     if (code->co_flags & CO_VARKEYWORDS) sh[named + ((code->co_flags & CO_VARARGS) ? 1 : 0)] = fresh(NewObject::dict, std::move(extra), &PyDict_Type);
     free_variables(callee, canonical(by_object_.contains(function) ? by_object_[function] : identity_object(function)));
@@ -276,6 +285,8 @@ bool Recording::enter(Activation& callee, const CallToken& token) {
     for (int slot = 0; slot < named; slot++) {
         if (sh[slot] || !callee.locals[slot]) continue;
         PyObject* value = callee.locals[slot];
+        if (frame::in_generator(callee.frame) && PyCell_Check(value)) value = PyCell_GET(value);
+        if (!value) continue;
         if (shadows_[f].kind == Shadow::fresh) {
             // Made in this call: its defaults are values of this call too.
             const ShadowId defaults = shadows_[f].parts.size() > 4 ? canonical(shadows_[f].parts[3]) : 0, by_name = shadows_[f].parts.size() > 4 ? canonical(shadows_[f].parts[4]) : 0;
@@ -292,7 +303,6 @@ bool Recording::enter(Activation& callee, const CallToken& token) {
             sh[slot] = raw(source(Source::kwdefault, shadows_[f].source, 0, canonical_key(name)), value);
         }
     }
-    return true;
 }
 
 Recording::Before Recording::make_function(Activation& a, const Instruction& i) {

@@ -36,6 +36,11 @@ void Recording::finish(Activation* innermost, Exit exit) {
         for (size_t k = 0; k < chain.size(); k++) {
             Activation& a = *chain[k];
             const bool inner = k + 1 == chain.size();
+            if (k > 0 && frame::in_generator(a.frame)) {
+                discarded_ = true;
+                why_not_ = "a break inside a generator: " + exit.reason;
+                avoid(a.code);
+            }
             int unit = a.at;
             if (inner && a.decoded->instructions[static_cast<size_t>(unit)].op == bytecode::Op::call) unit = kw_names_before(*a.decoded, a.at);
             unit -= a.decoded->instructions[static_cast<size_t>(unit)].prefix;
@@ -56,6 +61,7 @@ void Recording::finish(Activation* innermost, Exit exit) {
             exit.frames.push_back(std::move(recipe));
         }
     }
+    avoid_unfinished();
     finished_ = true;
     stopped_at_ = innermost && root_ ? root_->at : -1;
     for (WrittenEffect& w : effects_) {

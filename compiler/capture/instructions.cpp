@@ -93,7 +93,7 @@ Recording::Before Recording::dispatch(Activation& a, const Instruction& i, Redir
         return extend(a, i);
     case Op::unpack: case Op::unpack_ex: return unpack(a, i);
     case Op::get_iter: return get_iter(a, i, redirect);
-    case Op::for_iter: return for_iter(a, i);
+    case Op::for_iter: return for_iter(a, i, redirect);
     case Op::jump: return Before::perform;
     case Op::jump_back: return jump_back(a, i);
     case Op::jump_false: case Op::jump_true: case Op::jump_none: case Op::jump_not_none: case Op::jump_false_or_pop: case Op::jump_true_or_pop:
@@ -118,7 +118,12 @@ Recording::Before Recording::dispatch(Activation& a, const Instruction& i, Redir
         return plain ? pend_raise(a, "an exception is raised") : stop(a, "an exception is raised", "");
     }
     case Op::with_start: return stop(a, "a with statement", "");
-    case Op::leave_frame: return stop(a, "a generator yields", "");
+    case Op::leave_frame:
+        if (!calls_.empty() && calls_.back().generator && calls_.back().caller == a.up) return Before::perform;
+        return stop(a, "a generator yields", "");
+    case Op::get_yield_from_iter: return get_iter(a, i, redirect);
+    case Op::send: return send(a, redirect);
+    case Op::end_send: return Before::perform;
     default: return stop(a, "the instruction " + bytecode::name_of(i.raw) + " is not captured", "");
     }
 }
@@ -158,6 +163,7 @@ ShadowId Recording::after(Activation& a, const Instruction& i, PyObject* result,
     }
     case PendingKind::iterator_next: return finish_iterator(result);
     case PendingKind::derived: return finish_derived(a, result);
+    case PendingKind::generator: return finish_generator(result);
     default: return 0;
     }
 }
@@ -289,6 +295,11 @@ ShadowId Recording::constant_code(PyObject* code) {
 }
 
 // ------------------------------------------------------------------------------------------------ jumps
+namespace {
+/// Whose branch it is: of a builtin that runs in Python, its caller's.
+PyCodeObject* judged_by(const Activation& a) { return names().is_consumer(a.code) && a.up ? a.up->code : a.code; }
+} // namespace
+
 Recording::Before Recording::jump(Activation& a, const Instruction& i) {
     PyObject* value = a.sp[-1];
     const ShadowId given = a.shadow(a.sp - 1);
@@ -308,7 +319,7 @@ Recording::Before Recording::jump(Activation& a, const Instruction& i) {
         if (supposes_truth(a, id, value)) return Before::perform;
         return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
     case Shadow::number: {
-        if (depends_on_data(s.ref) && !names().is_installed_code(a.code)) return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
+        if (depends_on_data(s.ref) && !names().is_installed_code(judged_by(a))) return stop(a, "the branch depends on tensor data", "use torch.where or numpy.where to keep both sides in one graph");
         Guard g;
         g.kind = Guard::truth;
         g.value = s.ref;
@@ -345,7 +356,7 @@ Recording::Before Recording::jump(Activation& a, const Instruction& i) {
 /// finds otherwise commits nothing. Not for the user's own branches, which are breaks with a reason.
 bool Recording::supposes_truth(Activation& a, ShadowId id, PyObject* value) {
     const Shadow& s = shadows_[id];
-    if (!names().is_installed_code(a.code) || s.source != Guard::none_ || builder_.type(s.node).numel() != 1 || builder_.type(s.node).domain != graph::Domain::torch) return false;
+    if (!names().is_installed_code(judged_by(a)) || s.source != Guard::none_ || builder_.type(s.node).numel() != 1 || builder_.type(s.node).domain != graph::Domain::torch) return false;
     const int truth = PyObject_IsTrue(value);
     if (truth < 0) return PyErr_Clear(), false;
     Guard g;
@@ -444,7 +455,10 @@ ShadowId Recording::leave(Activation& a, PyObject* result, ShadowId shadow) {
     if (finished_) return 0;
     ShadowId id = shadow;
     if (!id && is_immutable(result)) id = constant(result); // RETURN_CONST
-    if (&a != root_) return id;
+    if (&a != root_) {
+        if (!calls_.empty() && calls_.back().generator && calls_.back().caller == a.up) generator_of(calls_.back().generator).state = Generator::ended;
+        return id;
+    }
     Exit exit;
     exit.kind = Exit::returns;
     exit.at = span_of(a);

@@ -16,6 +16,7 @@ ShadowId Recording::iterate(ShadowId given, PyObject* object) {
             it.position = 0;
             return iterator(std::move(it), nullptr);
         }
+        if (mine.kind == IteratorShadow::generator) return refuse("a generator object that library code goes through"), 0;
         return id;
     }
     if (shadows_[id].kind == Shadow::tensor) {
@@ -109,6 +110,7 @@ Recording::Before Recording::get_iter(Activation& a, const Instruction& i, Redir
     const ShadowId given = a.shadow(a.sp - 1);
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
+    if (is_generator(id)) return pend_fixed(id);
     if (shadows_[id].kind == Shadow::tensor) {
         own_python_ = true; // Tensor.__iter__
         const int64_t rows = rows_of_tensor(id);
@@ -128,12 +130,12 @@ Recording::Before Recording::get_iter(Activation& a, const Instruction& i, Redir
     return it ? pend_fixed(it) : stop_refused(a);
 }
 
-Recording::Before Recording::for_iter(Activation& a, const Instruction& i) {
-    (void)i;
+Recording::Before Recording::for_iter(Activation& a, const Instruction& i, Redirect& redirect) {
     const ShadowId id = canonical(a.shadow(a.sp - 1));
     const int header = a.at - i.prefix;
     if (!id || shadows_[id].kind != Shadow::iterator) return cut(a);
     auto& turns = header_turns_[header + static_cast<int>(reinterpret_cast<uintptr_t>(a.frame) % 1000003) * 4096];
+    if (is_generator(id)) return ++turns > 256 ? cut(a) : resume(a, id, a.sp[-1], 0, redirect);
     if (turns == 0 && turns_of(id) > static_cast<int64_t>(limits_.unrolled_turns)) return cut(a);
     if (++turns > 4096) return cut(a);
     auto element = next_of(id);

@@ -6,6 +6,7 @@
 #include "compiler/python/torch_door.h"
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <cstring>
 #include <string>
 #include <unordered_map>
@@ -93,6 +94,24 @@ PyObject* interned(const char* text) {
 
 const Names& names() { return table; }
 
+namespace {
+/// Their frames are in no traceback, and the frames of others do not see them: as those of a builtin.
+void see_consumers() {
+    PyObject* module = loaded("dyno._consumers");
+    PyObject* all = module ? PyModule_GetDict(module) : nullptr;
+    PyObject* names = all ? PyDict_GetItemString(all, "__all__") : nullptr;
+    if (!names || !PyList_Check(names)) return;
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(names); k++)
+        if (PyObject* function = PyDict_GetItem(all, PyList_GET_ITEM(names, k)); function && PyFunction_Check(function))
+            reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function))->_co_firsttraceable = INT_MAX;
+    table.consumers = Py_NewRef(all);
+}
+} // namespace
+
+bool Names::is_consumer(PyCodeObject* code) const {
+    return consumers && code->_co_firsttraceable == INT_MAX;
+}
+
 void refresh_names() {
     if (!table.method_descriptor) {
         table.method_descriptor = &PyMethodDescr_Type;
@@ -100,6 +119,7 @@ void refresh_names() {
         table.classmethod_descriptor = &PyClassMethodDescr_Type;
         table.getset_descriptor = &PyGetSetDescr_Type;
     }
+    if (!table.consumers) see_consumers();
     const bool torch = !torch_seen && python::torch_ready(), numpy = !numpy_seen && python::numpy_ready();
     if (torch) torch_seen = true, see_torch();
     if (numpy) numpy_seen = true, see_numpy();

@@ -18,6 +18,7 @@ struct Names {
     PyObject* module_getattr = nullptr;  // nn.Module.__getattr__
     PyObject* module_setattr = nullptr;  // nn.Module.__setattr__
     PyObject* module = nullptr;          // nn.Module
+    PyObject* consumers = nullptr;       // the functions of dyno._consumers, by name
     PyTypeObject* ndarray = nullptr;
     PyTypeObject* numpy_dtype = nullptr;
     PyTypeObject* ufunc = nullptr;
@@ -38,6 +39,8 @@ struct Names {
     bool is_library_code(PyCodeObject* code) const;
     /// Code of any installed package or of the standard library: what a user does not edit while it runs.
     bool is_installed_code(PyCodeObject* code) const;
+    /// Code of dyno._consumers, which runs in place of a builtin.
+    bool is_consumer(PyCodeObject* code) const;
     /// Immutable, compared by equality: torch.Size, torch.device, numpy.dtype.
     bool is_value_type(PyTypeObject* t) const;
     /// Immutable, one object per value: torch.dtype and the like.

@@ -11,6 +11,7 @@ bool Recording::is_caught(Activation& a) const {
     size_t calls = calls_.size();
     for (const Activation* f = &a;; f = f->up) {
         if (f->decoded->handler_of(f->at)) return true;
+        if (calls > 0 && calls_[calls - 1].generator && calls_[calls - 1].caller == f->up) return false; // the generator would be at its end
         if (f == root_ || !f->up || calls == 0) return false;
         const Inlined& call = calls_[--calls];
         if (call.caller != f->up || call.opaque) return false;

@@ -178,7 +178,7 @@ void Recording::failed(Activation& a, const Instruction&) {
 bool Recording::stranger(PyCodeObject* code) {
     if (finished_) return false;
     Activation* top = frame::top_activation();
-    if (making_record_) return true;
+    if (making_record_ || is_dropped_generator(code)) return true;
     if ((pending_ == PendingKind::call || pending_ == PendingKind::derived || own_python_) && names().is_library_code(code)) return true; // the library's own Python under its call
     if (top && top->recorder == this) end_before(*top, std::string("Python code ran inside an instruction: ") + PyUnicode_AsUTF8(code->co_qualname), "");
     return false;

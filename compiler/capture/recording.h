@@ -56,6 +56,7 @@ class Recording final : public frame::Recorder {
     bool raised(Activation& a, const Instruction& i) override;
     bool stranger(PyCodeObject* code) override;
     ShadowId cell(Activation& a, int slot, ShadowId content) override;
+    ShadowId yields(Activation& a, PyObject* value, ShadowId shadow) override;
 
     bool finished() const { return finished_; }
     /// Once finished: the segment if there is anything to gain, else nothing and why_not().
@@ -63,6 +64,8 @@ class Recording final : public frame::Recorder {
     const std::string& why_not() const { return why_not_; }
     /// It was given up: nothing comes of it.
     bool too_long() const { return too_long_; }
+    /// Nothing comes of it for a reason that the next recording avoids.
+    bool will_avoid() const { return discarded_ && avoids_; }
     /// In recorded instructions.
     uint64_t effort() const { return instructions_ + effort_of_node * tensor_nodes_; }
     /// Whether a tensor or array was seen at all.
@@ -93,7 +96,8 @@ class Recording final : public frame::Recorder {
         PyObject* kwnames = nullptr;
         std::string name;
     };
-    enum class PendingKind : uint8_t { none, fixed, constant, call, called, iterator_next, stored, in_place, raises, derived };
+    enum class Builtin : uint8_t;
+    enum class PendingKind : uint8_t { none, fixed, constant, call, called, iterator_next, stored, in_place, raises, derived, generator };
 
     Shadow& at(ShadowId id);
     ShadowId canonical(ShadowId id) const;
@@ -175,7 +179,7 @@ class Recording final : public frame::Recorder {
     Before extend(Activation& a, const Instruction& i);
     Before unpack(Activation& a, const Instruction& i);
     Before get_iter(Activation& a, const Instruction& i, Redirect& redirect);
-    Before for_iter(Activation& a, const Instruction& i);
+    Before for_iter(Activation& a, const Instruction& i, Redirect& redirect);
     Before jump(Activation& a, const Instruction& i);
     Before jump_back(Activation& a, const Instruction& i);
     Before call(Activation& a, const Instruction& i, Redirect& redirect);
@@ -325,6 +329,21 @@ class Recording final : public frame::Recorder {
     ShadowId identity_object(PyObject* object);
     ShadowId finish_redirect(Activation& a, const Instruction& i, PyObject* result, ShadowId callee);
     ShadowId finish_iterator(PyObject* result);
+    // generators.cpp: generators made and consumed in the segment
+    bool is_generator(ShadowId given) const;
+    struct Generator;
+    Generator& generator_of(ShadowId given);
+    std::optional<Before> make_generator(Activation& a, PyObject* function, Call& c);
+    ShadowId finish_generator(PyObject* result);
+    Before resume(Activation& a, ShadowId given, PyObject* generator, int popped, Redirect& redirect);
+    bool enter_generator(Activation& callee, ShadowId given);
+    void bind_arguments(Activation& callee, PyObject* function, const ShadowId* given, size_t nargs, PyObject* kwnames);
+    void avoid(PyCodeObject* generator);
+    void avoid_unfinished();
+    bool is_dropped_generator(PyCodeObject* code) const;
+    Before send(Activation& a, Redirect& redirect);
+    Before call_next(Activation& a, const Call& c, Redirect& redirect, int popped);
+    std::optional<Before> consume(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped);
     Before pend_call(Activation& a, Call call);
 
 
@@ -355,11 +374,21 @@ class Recording final : public frame::Recorder {
     Segment segment_;
     graph::Builder builder_;
     Activation* root_ = nullptr;
-    bool finished_ = false, discarded_ = false, too_long_ = false, foreign_ = false;
+    bool finished_ = false, discarded_ = false, too_long_ = false, avoids_ = false, foreign_ = false;
     std::string why_not_, refusal_, hint_, native_reason_;
     std::vector<Shadow> shadows_;
     std::vector<ShadowId> alias_;
     std::vector<IteratorShadow> iterators_;
+    /// The call that made a generator, until its frame is entered.
+    struct Generator {
+        PyObject* function = nullptr; // the segment knows it by identity, or made it: kept
+        PyCodeObject* code = nullptr; // the function's
+        std::vector<ShadowId> args;
+        size_t nargs = 0;
+        Owned<> kwnames;
+        enum : uint8_t { made, suspended, running, ended } state = made;
+    };
+    std::vector<Generator> generators_;
     HashMap<ShadowId, uint32_t> iterator_of_{&arena_};
     HashMap<PyObject*, ShadowId> by_object_{&arena_};
     HashMap<PyObject*, Owned<>> weak_{&arena_};  // tensors and arrays: weak references that prove an address
@@ -378,6 +407,7 @@ class Recording final : public frame::Recorder {
         int popped;
         Redirect::After after;
         ShadowId instance;
+        ShadowId generator = 0; // no call, but this generator goes on
         bool opaque = false; // an error that comes out of it goes its own way: __getattr__ would be asked next
     };
     /// How an attribute is asked for: by LOAD_ATTR, or by getattr() or hasattr().
@@ -395,6 +425,7 @@ class Recording final : public frame::Recorder {
         std::vector<std::pair<PyObject*, ShadowId>> fields; // by interned name
         std::vector<ShadowId> items;                   // what iterating gives
         bool record = false;
+        bool modules = false; // a slice of a list of modules, `items`
     };
     HashMap<ShadowId, Made> made_{&arena_};
     PyTypeObject* making_record_ = nullptr;
@@ -425,9 +456,7 @@ class Recording final : public frame::Recorder {
     std::vector<uint32_t> recipe_memo_;
     HashMap<ShadowId, uint32_t> built_{&arena_};
 
-        bool modules = false; // a slice of a list of modules, `items`
     // Builtins on known arguments (builtins.cpp), one function for each kind.
-    enum class Builtin : uint8_t;
     static Builtin builtin_of(PyObject* callable);
     Before call_known_builtin(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped);
     Before call_len(Activation& a, const Call& c);

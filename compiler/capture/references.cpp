@@ -59,6 +59,9 @@ ValueRef Recording::ref_of_iterator(ShadowId id) {
         object.type = anchor(callable);
     };
     switch (it.kind) {
+    case IteratorShadow::generator:
+        avoid(generators_[it.made_by].code);
+        return refuse("a generator in use at a break"), ValueRef{};
     case IteratorShadow::range:
         called(reinterpret_cast<PyObject*>(&PyRange_Type));
         object.parts = {number(it.start), number(it.start + it.length * it.step), number(it.step)};

@@ -43,10 +43,11 @@ struct Shadow {
 
 /// Iterators made in the segment.
 struct IteratorShadow {
-    enum Kind : uint8_t { sequence, range, enumerate, zip, reversed, dict_keys, dict_values, dict_items, rows } kind; // rows: of a tensor or array
+    enum Kind : uint8_t { sequence, range, enumerate, zip, reversed, dict_keys, dict_values, dict_items, rows, generator } kind; // rows: of a tensor or array
     std::vector<ShadowId> bases; // sequence: the list or tuple; enumerate, zip: iterators; dict_*: the dict
     int64_t position = 0, start = 0, step = 1, length = 0;
-    std::vector<ShadowId> items; // elements fixed when it was made (tuples, dicts with guarded keys)
+    std::vector<ShadowId> items; // elements fixed when it was made (tuples, dicts with guarded keys); generator: its frame's shadows
+    uint32_t made_by = 0;        // generator: index into Recording::generators_
 };
 
 } // namespace dyno::capture

@@ -88,6 +88,7 @@ Left run(Running& a) {
     int pops = 0;             // operands to drop below it
     ShadowId shadow = 0;      // of a redirected callee, then of the result
     PyObject* exit = nullptr; // BEFORE_WITH's second value, a new reference
+    bool ended = false;       // the generator that was asked for a value returned
 
     auto name = [&](uint32_t index) DYNO_INLINE { return PyTuple_GET_ITEM(names, index); };
     auto depth = [&](uint32_t n) DYNO_INLINE -> PyObject*& { return sp[-static_cast<int>(n)]; };
@@ -189,8 +190,15 @@ Left run(Running& a) {
                     // As CPython's own entering of a Python callee leaves the caller (up to 3.12).
                     if (bytecode::python < 313 && i->op == Op::call && perform::entered_without_c(call_operands(a, *i).callable))
                         set_running(f, units + next - 1);
-                    v = redirected_call(a, *i, redirect, shadow);
+                    ended = false;
+                    v = redirected_call(a, *i, redirect, shadow, ended);
                     a.kwnames = nullptr;
+                    if (i->op == Op::send && v) goto sent;
+                    if (ended && i->op == Op::for_iter) {
+                        Py_CLEAR(v);
+                        goto exhausted;
+                    }
+                    if (redirect.generator) v = perform::next_result(v, redirect.made, ended);
                     if (!v && i->op == Op::for_iter && PyErr_ExceptionMatches(PyExc_StopIteration)) {
                         PyErr_Clear();
                         goto exhausted;
@@ -451,10 +459,8 @@ Left run(Running& a) {
         case Op::send: {
             const PySendResult how = PyIter_Send(sp[-2], sp[-1], &v);
             if (how == PYGEN_ERROR) goto error;
-            const bool ended = how == PYGEN_RETURN;
-            if (ended) next = static_cast<int>(i->arg);
-            replace(ended && bytecode::python == 311 ? 2 : 1, v, 0);
-            break;
+            ended = how == PYGEN_RETURN;
+            goto sent;
         }
         case Op::end_send: {
             PyObject* receiver = sp[-2];
@@ -593,6 +599,13 @@ Left run(Running& a) {
             show();
             return Left::hand_over;
         case Op::leave_frame:
+            if constexpr (Recording) {
+                if (a.recorder) {
+                    tell(a, [&](Recorder& r) { a.returned = r.yields(a, sp[-1], shadow_of(sp - 1)); });
+                    a.recorder = nullptr;
+                }
+            }
+            goto hand_back;
         case Op::unknown: goto hand_back;
         }
         // clang-format on
@@ -684,6 +697,13 @@ Left run(Running& a) {
             replace(pops, v, shadow);
             push(nullptr);
         }
+        at = next;
+        goto moved;
+
+    sent: // SEND's next value, or what its receiver returned
+        if constexpr (Recording) shadow = tell_after(a, *i, v, shadow);
+        if (ended) next = static_cast<int>(i->arg);
+        replace(std::exchange(ended, false) && bytecode::python == 311 ? 2 : 1, v, shadow);
         at = next;
         goto moved;
 

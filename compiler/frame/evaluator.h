@@ -52,6 +52,9 @@ struct Redirect {
     PyObject* kwnames = nullptr;       // borrowed tuple or null
     After after = identity;
     PyObject* made = nullptr; // for After::instance: the instance; for After::or_default: the default
+    /// Set: no call, but this suspended generator (borrowed) goes on to its next yield; shadows[0] is its own. At its end FOR_ITER and
+    /// SEND go on behind their loops, a call of next() has `made` as its result, or raises StopIteration.
+    PyObject* generator = nullptr;
     // CALL_FUNCTION_EX hands its tuple and dict on unpacked, as args and kwnames.
 };
 
@@ -62,6 +65,7 @@ struct CallToken {
     Recorder* recorder;
     const Redirect* call;
     Activation* caller;
+    PyObject* generator = nullptr; // or this generator's frame
     ShadowId result = 0; // filled when the callee returns
     bool taken = false;
 };
@@ -101,6 +105,8 @@ class Recorder {
     /// The frame returns `result` with this shadow (top of stack). Called for the outermost frame too (a.up of another
     /// recorder or null), where it ends the segment.
     virtual ShadowId leave(Activation& a, PyObject* result, ShadowId shadow) = 0;
+    /// The frame of a generator that a Redirect resumed yields `value`: its shadows will be asked for again by enter().
+    virtual ShadowId yields(Activation& a, PyObject* value, ShadowId shadow) { return shadow; }
     /// The instruction raised (error set; the stack still shows what a.sp says, the operands' shadows are untouched), or a
     /// hand-back became necessary for words that CPython composes (no error set). The segment ends before this instruction.
     /// Also when a redirected call ran natively after all (depth limit, tracing): then the call is done and not recorded.

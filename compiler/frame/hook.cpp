@@ -39,8 +39,9 @@ bool only_makes_generator(InterpreterFrame* f, PyCodeObject* code) { return (cod
 
 bool takes(const CallToken* token, const Session& s, PyThreadState* ts, InterpreterFrame* f, PyCodeObject* code) {
     if (fault(5) && token) return is_fresh(f, code) && !(code->co_flags & suspendable); // whoever comes first, and second
-    return token && !token->taken && token->thread == ts && token->caller == s.top && token->caller->recorder == token->recorder &&
-           reinterpret_cast<PyObject*>(function_of(f)) == token->function && is_fresh(f, code) && !(code->co_flags & suspendable);
+    if (!token || token->taken || token->thread != ts || token->caller != s.top || token->caller->recorder != token->recorder) return false;
+    if (token->generator) return in_generator(f) && f == frame_of_generator(token->generator);
+    return reinterpret_cast<PyObject*>(function_of(f)) == token->function && is_fresh(f, code) && !(code->co_flags & suspendable);
 }
 
 bool takes(const Rebuild* rebuild, const Session& s, InterpreterFrame* f, PyCodeObject* code) {

@@ -43,7 +43,13 @@ inline PyObject* builtins_of(InterpreterFrame* f) { return f->f_builtins; }
 inline PyObject* namespace_of(InterpreterFrame* f) { return f->f_locals; }
 inline PyObject** locals_of(InterpreterFrame* f) { return f->localsplus; }
 inline bool in_generator(InterpreterFrame* f) { return f->owner == FRAME_OWNED_BY_GENERATOR; }
+inline InterpreterFrame* frame_of_generator(PyObject* generator) {
+    return reinterpret_cast<InterpreterFrame*>(reinterpret_cast<PyGenObject*>(generator)->gi_iframe);
+}
 inline CodeUnit* units_of(PyCodeObject* code) { return reinterpret_cast<CodeUnit*>(code->co_code_adaptive); }
+
+/// Whether a local is a cell: a variable that inner functions use.
+inline bool is_cell_variable(PyCodeObject* code, int slot) { return PyBytes_AS_STRING(code->co_localspluskinds)[slot] & 0x40; } // CO_FAST_CELL
 
 /// The instruction at `unit` is running: what line numbers, tracebacks and warnings read.
 inline void set_running(InterpreterFrame* f, CodeUnit* unit) {

@@ -76,5 +76,7 @@ void add_traceback(PyThreadState* ts);
 // ---- patterns and generators
 PyObject* match_keys(PyObject* map, PyObject* keys);
 PyObject* yield_from_iter(PyObject* iterable);
+/// The result of next() on a generator, which yielded `value` or, `ended`, returned it; takes over both. `fallback`: next()'s, or null.
+PyObject* next_result(PyObject* value, PyObject* fallback, bool ended);
 
 } // namespace dyno::frame::perform

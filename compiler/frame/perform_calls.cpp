@@ -98,4 +98,13 @@ PyObject* yield_from_iter(PyObject* iterable) {
     return PyObject_GetIter(iterable);
 }
 
+PyObject* next_result(PyObject* value, PyObject* fallback, bool ended) {
+    auto given = Owned<>::steal(value), instead = Owned<>::steal(fallback);
+    if (!ended || !given) return given.release();
+    if (instead) return instead.release();
+    if (given.get() == Py_None) PyErr_SetNone(PyExc_StopIteration);
+    else if (const auto stop = Owned<>::steal(PyObject_CallOneArg(PyExc_StopIteration, given.get()))) PyErr_SetObject(PyExc_StopIteration, stop.get());
+    return nullptr;
+}
+
 } // namespace dyno::frame::perform

@@ -44,16 +44,20 @@ inline void tell_raised(Running& a, const bytecode::Instruction& i) {
     if (a.recorder && !expected) detach(a.recorder);
 }
 
-/// The call that the recorder wants in place of the instruction's own. The result is what `after` makes of the callee's.
-inline PyObject* redirected_call(Running& a, const bytecode::Instruction& i, const Redirect& redirect, ShadowId& callee) {
+/// What the recorder wants in place of the instruction's own: a call, whose result is what `after` makes of the callee's, or the next value
+/// of a generator. `ended`: the generator returned, and the result is what it returned.
+inline PyObject* redirected_call(Running& a, const bytecode::Instruction& i, const Redirect& redirect, ShadowId& callee, bool& ended) {
     Session& s = *a.session;
-    CallToken token{a.thread, redirect.function, a.recorder, &redirect, &a};
+    CallToken token{a.thread, redirect.function, a.recorder, &redirect, &a, redirect.generator};
     CallToken* outer = std::exchange(s.token, &token);
-    PyObject* result = PyObject_Vectorcall(redirect.function, redirect.args, redirect.nargs, redirect.kwnames);
+    PyObject* result = nullptr;
+    if (redirect.generator) ended = PyIter_Send(redirect.generator, Py_None, &result) == PYGEN_RETURN;
+    else result = PyObject_Vectorcall(redirect.function, redirect.args, redirect.nargs, redirect.kwnames);
     s.token = outer;
     // Run natively after all (depth limit, a tracer): what happened in it is not recorded, so the segment ends before it.
     if (!token.taken) tell_failed(a, i);
     callee = token.result;
+    if (redirect.generator) return result;
     return pass_through(redirect.after, result, redirect.made);
 }
 

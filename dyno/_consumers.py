@@ -1,0 +1,46 @@
+"""Builtins that go through an iterable, in Python: the recorder follows these where it meets a call of the builtin.
+
+They do what CPython 3.11's C functions do (Python/bltinmodule.c), step by step, and their frames are hidden: no traceback names them and
+``sys._getframe`` skips them. Nothing but the recorder calls them.
+"""
+
+__all__ = ["all", "any", "list", "sum", "tuple"]
+
+
+def any(iterable):
+    """Whether one of its items is true; goes no further than that."""
+    for item in iterable:
+        if item:
+            return True
+    return False
+
+
+def all(iterable):
+    """Whether no item is false; goes no further than the first."""
+    for item in iterable:
+        if not item:
+            return False
+    return True
+
+
+def sum(iterable, start=0):
+    """``start`` with the items added one by one, never in place."""
+    for item in iterable:
+        start = start + item
+    return start
+
+
+def list(iterable):
+    """A list of the items."""
+    items = []
+    for item in iterable:
+        items.append(item)
+    return items
+
+
+def tuple(iterable):
+    """A tuple of the items."""
+    items = []
+    for item in iterable:
+        items.append(item)
+    return (*items,)
