@@ -4,7 +4,7 @@ They do what CPython 3.11's C functions do (Python/bltinmodule.c), step by step,
 ``sys._getframe`` skips them. Nothing but the recorder calls them.
 """
 
-__all__ = ["all", "any", "list", "sum", "tuple"]
+__all__ = ["all", "any", "call", "extend", "list", "sum", "tuple"]
 
 
 def any(iterable):
@@ -44,3 +44,17 @@ def tuple(iterable):
     for item in iterable:
         items.append(item)
     return (*items,)
+
+
+def extend(items, iterable):
+    """What ``[*iterable]`` does for a list under way."""
+    for item in iterable:
+        items.append(item)
+
+
+def call(function, iterable):
+    """``function(*iterable)``."""
+    items = []
+    for item in iterable:
+        items.append(item)
+    return function(*items)

@@ -134,16 +134,22 @@ std::optional<Recording::Before> Recording::consume(Activation& a, Call& c, Buil
     static constexpr std::pair<Builtin, const char*> spelled[] = {
         {Builtin::any, "any"}, {Builtin::all, "all"}, {Builtin::sum, "sum"}, {Builtin::tuple, "tuple"}, {Builtin::list, "list"}};
     const auto* row = std::find_if(std::begin(spelled), std::end(spelled), [&](const auto& r) { return r.first == what; });
-    if (row == std::end(spelled) || !names().consumers || has_keywords(c) || c.args.empty() || !limits_.inline_functions) return std::nullopt;
+    if (row == std::end(spelled) || has_keywords(c) || c.args.empty()) return std::nullopt;
     const bool generator = is_generator(c.args[0]);
     if (!generator && (what == Builtin::tuple || what == Builtin::list)) return std::nullopt;
     if (c.args.size() > (what == Builtin::sum ? 2u : 1u)) return std::nullopt;
     if (what == Builtin::sum && bytecode::python >= 312) return std::nullopt; // adds up floats with what rounding lost
     if (what == Builtin::sum && c.args.size() == 2 && (PyUnicode_Check(c.values[1]) || PyBytes_Check(c.values[1]) || PyByteArray_Check(c.values[1]))) return std::nullopt;
-    PyObject* function = PyDict_GetItemString(names().consumers, row->second);
-    if (!function || !PyFunction_Check(function)) return std::nullopt;
+    PyObject* function = consumer(row->second);
+    if (!function) return std::nullopt;
     identity_object(function);
     return redirect_to(a, function, c.args, c.values, popped, Redirect::identity, redirect);
+}
+
+/// A function of dyno._consumers; null where there are none, or where functions are not followed.
+PyObject* Recording::consumer(const char* name) const {
+    PyObject* function = names().consumers && limits_.inline_functions ? PyDict_GetItemString(names().consumers, name) : nullptr;
+    return function && PyFunction_Check(function) ? function : nullptr;
 }
 
 // ------------------------------------------------------------------------------------------------ about a value
@@ -371,22 +377,67 @@ Recording::Before Recording::call_conversion(Activation& a, Call& c, Builtin wha
         if (!result) return stop(a, "the conversion raises", "");
         return pend_fixed(number_step(step, {c.args[0]}, result.get()));
     }
+    if (kind == Shadow::tensor && what == Builtin::abs) {
+        c.callable = operator_function("abs");
+        c.row = row_of(c.callable);
+        return pend_call(a, std::move(c));
+    }
     if (kind == Shadow::tensor && what != Builtin::bool_) return pend_call(a, std::move(c));
     return stop(a, "a conversion of tensor data to a Python number", "");
 }
 
 /// min(), max(), pow(), round().
 Recording::Before Recording::call_number_builtin(Activation& a, const Call& c, Builtin what) {
-    const size_t n = c.args.size();
     if (all_constant(c)) return pend_constant();
-    if (has_keywords(c) || n < 1 || n > 2) return stop(a, "min() or max() of run-time values", "");
+    const bool extreme = what == Builtin::min || what == Builtin::max;
+    if (extreme && c.args.size() == 1 && !has_keywords(c)) return call_extreme(a, c);
+    const size_t n = c.args.size();
+    if (has_keywords(c) || n < 1 || (n > 2 && !extreme)) return stop(a, "min() or max() of run-time values", "");
     for (ShadowId id : c.args)
         if (at(id).kind != Shadow::number && at(id).kind != Shadow::constant)
             return stop(a, "a builtin on values that are not numbers", "");
     if (what == Builtin::pow || n == 1) return stop(a, "a builtin on run-time numbers", "");
+    if (n > 2) return pend_pairwise(a, c, c.args, c.values);
     const auto result = result_of(c);
     if (!result) return stop(a, "the builtin raises", "");
     return pend_number_call(c, result.get());
+}
+
+/// min() or max() of the items of a list or tuple.
+Recording::Before Recording::call_extreme(Activation& a, const Call& c) {
+    PyObject* sequence = c.values[0];
+    const auto items = PyList_CheckExact(sequence) || PyTuple_Check(sequence) ? items_of(c.args[0], sequence) : std::nullopt;
+    if (!items || items->empty()) return stop(a, "min() or max() of run-time values", "");
+    std::vector<PyObject*> values;
+    bool constants = true;
+    for (size_t k = 0; k < items->size(); k++) {
+        values.push_back(PySequence_Fast_GET_ITEM(sequence, static_cast<Py_ssize_t>(k)));
+        if (!know((*items)[k], values[k])) return stop_refused(a);
+        const Shadow::Kind kind = at((*items)[k]).kind;
+        if (kind != Shadow::number && kind != Shadow::constant) return stop(a, "a builtin on values that are not numbers", "");
+        constants &= kind == Shadow::constant;
+    }
+    return constants ? pend_constant() : pend_pairwise(a, c, *items, values);
+}
+
+/// The builtin of two at a time, from the first on: as it goes through many.
+Recording::Before Recording::pend_pairwise(Activation& a, const Call& c, const std::vector<ShadowId>& ids, const std::vector<PyObject*>& values) {
+    for (PyObject* v : values)
+        if (!PyLong_CheckExact(v) && !PyFloat_CheckExact(v)) return stop(a, "a builtin on values that are not numbers", "");
+    ShadowId best = canonical(ids[0]);
+    auto value = Owned<>::borrow(values[0]);
+    for (size_t k = 1; k < ids.size(); k++) {
+        PyObject* two[] = {value.get(), values[k]};
+        auto next = Owned<>::steal(PyObject_Vectorcall(c.callable, two, 2, nullptr));
+        if (!next) return PyErr_Clear(), stop(a, "the builtin raises", "");
+        ScalarStep step{};
+        step.kind = ScalarStep::call;
+        step.callable = anchor(c.callable);
+        best = number_step(step, {best, canonical(ids[k])}, next.get());
+        kept_.try_emplace(next.get(), Owned<>::borrow(next.get()));
+        value = std::move(next);
+    }
+    return pend_fixed(best);
 }
 
 Recording::Before Recording::call_folded(Activation& a, const Call& c) {

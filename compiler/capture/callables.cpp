@@ -308,8 +308,7 @@ PyObject* getter_named(PyObject* attribute) {
 }
 PyObject* getter_of(PyObject* descriptor) { return getter_named(reinterpret_cast<PyDescrObject*>(descriptor)->d_name); }
 
-namespace {
-PyObject* operator_named(const char* name) {
+PyObject* operator_function(const char* name) {
     static auto* known = new std::unordered_map<std::string, PyObject*>;
     auto [it, fresh] = known->try_emplace(name, nullptr);
     if (fresh) {
@@ -319,21 +318,21 @@ PyObject* operator_named(const char* name) {
     }
     return it->second;
 }
-} // namespace
+
 
 PyObject* operator_function(int nb) {
     static const char* const table_of[13] = {"add", "and_", "floordiv", "lshift", "matmul", "mul", "mod", "or_", "pow", "rshift", "sub", "truediv", "xor"};
-    return operator_named(table_of[nb]);
+    return operator_function(table_of[nb]);
 }
 PyObject* compare_function(int op) {
     static const char* const table_of[6] = {"lt", "le", "eq", "ne", "gt", "ge"};
-    return operator_named(table_of[op]);
+    return operator_function(table_of[op]);
 }
 PyObject* unary_function(int canonical_op) {
     switch (static_cast<bytecode::Op>(canonical_op)) {
-    case bytecode::Op::negative: return operator_named("neg");
-    case bytecode::Op::positive: return operator_named("pos");
-    default: return operator_named("invert");
+    case bytecode::Op::negative: return operator_function("neg");
+    case bytecode::Op::positive: return operator_function("pos");
+    default: return operator_function("invert");
     }
 }
 

@@ -52,6 +52,8 @@ PyObject* getter_named(PyObject* attribute);
 PyObject* operator_function(int nb);
 PyObject* compare_function(int op);
 PyObject* unary_function(int canonical_op);
+/// operator.name, kept for the process.
+PyObject* operator_function(const char* name);
 /// Arguments by parameter; false if the call has a form that the row does not take.
 bool bind(const char* parameters, const std::span<const uint32_t>& ids, PyObject* const* values, size_t nargs, PyObject* kwnames, BoundArgs& out);
 

@@ -2,8 +2,10 @@
 // functions become nodes; everything else is unknown native code and ends the segment.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
+#include "compiler/python/partial.h"
 #include "compiler/python/torch_door.h"
 #include "compiler/python/versions.h"
+#include <algorithm>
 #include <cstring>
 
 namespace dyno::capture {
@@ -41,8 +43,16 @@ Recording::Before Recording::call_ex(Activation& a, const Instruction& i, Redire
     Call c;
     c.callable = *callable_slot;
     if (!know(a.shadow(tuple_slot), *tuple_slot)) return stop_refused(a);
+    const int popped = static_cast<int>(a.sp - callable_slot) + (bytecode::python < 313 ? 1 : 0);
+    if (PyObject* function = is_generator(a.shadow(tuple_slot)) ? consumer("call") : nullptr) {
+        if (kw_slot && PyObject_Size(*kw_slot) > 0) return stop(a, "a generator's values and keywords are arguments", "");
+        if (!a.shadow(callable_slot)) return stop(a, "a function of unknown origin is called", "");
+        identity_object(function);
+        return redirect_to(a, function, {canonical(a.shadow(callable_slot)), canonical(a.shadow(tuple_slot))}, {*callable_slot, *tuple_slot}, popped, Redirect::identity, redirect);
+    }
     auto items = items_of(a.shadow(tuple_slot), *tuple_slot);
     if (!items) return stop_refused(a);
+    if (!PyTuple_Check(*tuple_slot) && !PyList_Check(*tuple_slot)) return stop(a, "the items of an iterator are arguments", "");
     for (size_t k = 0; k < items->size(); k++) c.args.push_back((*items)[k]), c.values.push_back(PySequence_Fast_GET_ITEM(*tuple_slot, static_cast<Py_ssize_t>(k)));
     c.nargs = c.args.size();
     if (kw_slot && PyObject_Size(*kw_slot) > 0) {
@@ -63,7 +73,6 @@ Recording::Before Recording::call_ex(Activation& a, const Instruction& i, Redire
     }
     for (ShadowId id : c.args)
         if (!id) return stop(a, "an argument of unknown origin", "");
-    const int popped = static_cast<int>(a.sp - callable_slot) + (bytecode::python < 313 ? 1 : 0);
     return call_value(a, a.shadow(callable_slot), *callable_slot, std::move(c), redirect, popped);
 }
 
@@ -101,6 +110,7 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         c.callable = function;
         return call_value(a, f, function, std::move(c), redirect, popped);
     }
+    if (type == python::partial_type()) return call_partial(a, id, object, std::move(c), redirect, popped);
     static PyObject* const plain_getattribute = _PyType_Lookup(&PyBaseObject_Type, interned("__getattribute__"));
     if (object == plain_getattribute && c.args.size() == 2 && !c.kwnames && PyUnicode_CheckExact(c.values[1])) {
         // object.__getattribute__(self, name): the ordinary look-up, whatever the class says.
@@ -131,6 +141,59 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
     if (auto answer = call_method(a, c)) return *answer;
     if (auto answer = call_builtin(a, c, redirect, popped)) return *answer;
     return call_library(a, std::move(c));
+}
+
+/// functools.partial: its function with its arguments before those of the call.
+Recording::Before Recording::call_partial(Activation& a, ShadowId id, PyObject* object, Call c, Redirect& redirect, int popped) {
+    using python::PartialPart;
+    PyObject* function = python::partial_part(object, PartialPart::function);
+    PyObject* first = python::partial_part(object, PartialPart::arguments);
+    PyObject* named = python::partial_part(object, PartialPart::keywords);
+    if (!function || !first || !named) return stop(a, "a functools.partial of an unusual kind is called", "");
+    ShadowId f = 0;
+    Call made;
+    std::vector<std::pair<PyObject*, std::pair<ShadowId, PyObject*>>> keywords; // in the order of the merged dict
+    if (shadows_[id].kind == Shadow::object) {
+        const auto part = [&](PartialPart p, PyObject* value) { return raw(source(Source::partial_part, shadows_[id].source, static_cast<uint32_t>(p), nullptr), value); };
+        f = part(PartialPart::function, function);
+        const ShadowId tuple = part(PartialPart::arguments, first), dict = part(PartialPart::keywords, named);
+        if (!know(tuple, first) || !know(dict, named)) return stop_refused(a);
+        const auto items = items_of(tuple, first);
+        if (!items) return stop_refused(a);
+        made.args = *items;
+        for (size_t k = 0; k < items->size(); k++) made.values.push_back(PyTuple_GET_ITEM(first, static_cast<Py_ssize_t>(k)));
+        const auto pairs = dict_items(dict, named);
+        if (!pairs) return stop_refused(a);
+        for (size_t k = 0; k + 1 < pairs->size(); k += 2) {
+            PyObject* name = at((*pairs)[k]).real;
+            PyObject* value = name && PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(named, name) : nullptr;
+            if (!value) return stop(a, "keyword names that are not known", "");
+            keywords.push_back({name, {(*pairs)[k + 1], value}});
+        }
+    } else {
+        return stop(a, "a functools.partial of an unusual kind is called", "");
+    }
+    for (size_t k = 0; k < c.nargs; k++) made.args.push_back(c.args[k]), made.values.push_back(c.values[k]);
+    made.nargs = made.args.size();
+    for (Py_ssize_t k = 0; c.kwnames && k < PyTuple_GET_SIZE(c.kwnames); k++) {
+        PyObject* name = PyTuple_GET_ITEM(c.kwnames, k);
+        const size_t at = c.nargs + static_cast<size_t>(k);
+        const std::pair<ShadowId, PyObject*> value{c.args[at], c.values[at]};
+        auto same = std::find_if(keywords.begin(), keywords.end(), [&](const auto& known) { return PyUnicode_Compare(known.first, name) == 0; });
+        if (same != keywords.end()) same->second = value;
+        else keywords.push_back({name, value});
+    }
+    auto kwnames = Owned<>::steal(PyTuple_New(static_cast<Py_ssize_t>(keywords.size())));
+    for (size_t k = 0; k < keywords.size(); k++) {
+        PyTuple_SET_ITEM(kwnames.get(), static_cast<Py_ssize_t>(k), Py_NewRef(keywords[k].first));
+        made.args.push_back(keywords[k].second.first), made.values.push_back(keywords[k].second.second);
+    }
+    for (ShadowId arg : made.args)
+        if (!arg) return stop(a, "an argument of unknown origin", "");
+    made.kwnames = keywords.empty() ? nullptr : kwnames.get();
+    call_names_ = std::move(kwnames);
+    made.callable = function;
+    return call_value(a, f, function, std::move(made), redirect, popped);
 }
 
 /// What a bound method of a C function is bound to; borrowed from the object.
@@ -172,13 +235,15 @@ bool always_raises(PyTypeObject* type) {
 }
 } // namespace
 
-/// A class of torch's that is made of constants and holds nothing else: torch.finfo(dtype), nn.CrossEntropyLoss().
+/// A class of a library's that is made of constants and holds nothing else: torch.finfo(dtype), nn.CrossEntropyLoss(), nn.Softmax(-1).
 bool Recording::makes_fact(PyTypeObject* type, const Call& c) {
     const char* name = type->tp_name;
     bool takes = std::strcmp(name, "torch.finfo") == 0 || std::strcmp(name, "torch.iinfo") == 0;
     if (!takes && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dict) {
         PyObject* module = PyDict_GetItemWithError(type->tp_dict, interned("__module__"));
-        takes = module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "torch.nn.modules.loss") == 0;
+        for (const char* known : {"torch.nn.modules.loss", "torch.nn.modules.activation", "transformers.activations"})
+            takes |= module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, known) == 0;
+        for (const char* with_parameters : {"PReLU", "MultiheadAttention", "XIELUActivation"}) takes &= std::strcmp(name, with_parameters) != 0;
     }
     if (!takes) return false;
     for (size_t k = 0; k < c.args.size(); k++)

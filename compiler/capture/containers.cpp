@@ -318,7 +318,7 @@ Recording::Before Recording::build(Activation& a, const Instruction& i) {
     return pend_fixed(dict);
 }
 
-Recording::Before Recording::extend(Activation& a, const Instruction& i) {
+Recording::Before Recording::extend(Activation& a, const Instruction& i, Redirect& redirect) {
     if (i.op == Op::list_to_tuple) {
         auto items = items_of(a.shadow(a.sp - 1), a.sp[-1]);
         return items ? pend_fixed(fresh(NewObject::tuple, *items, &PyTuple_Type)) : stop_refused(a);
@@ -333,7 +333,11 @@ Recording::Before Recording::extend(Activation& a, const Instruction& i) {
         return pend_stored();
     case Op::list_extend: {
         if (!know(value, a.sp[-1])) return stop_refused(a);
-        auto items = items_of(value, a.sp[-1]);
+        if (PyObject* function = is_generator(value) ? consumer("extend") : nullptr) {
+            identity_object(function);
+            return redirect_to(a, function, {target, value}, {a.sp[-1 - below], a.sp[-1]}, 1, Redirect::nothing, redirect);
+        }
+        auto items = items_left(value, a.sp[-1]);
         if (!items) return stop_refused(a);
         shadows_[target].parts.insert(shadows_[target].parts.end(), items->begin(), items->end());
         return pend_stored();
@@ -347,6 +351,17 @@ Recording::Before Recording::extend(Activation& a, const Instruction& i) {
         return pend_stored();
     }
     }
+}
+
+std::optional<std::vector<ShadowId>> Recording::items_left(ShadowId given, PyObject* object) {
+    const ShadowId id = canonical(given);
+    if (shadows_[id].kind != Shadow::iterator || is_generator(id)) return items_of(id, object);
+    const ShadowId it = iterate(id, object);
+    if (!it) return std::nullopt;
+    if (turns_of(it) > 4096) return refuse("a sequence of more than 4,096 items"), std::nullopt;
+    std::vector<ShadowId> items;
+    while (auto element = next_of(it)) items.push_back(*element);
+    return items;
 }
 
 /// key, value, key, value ... of a dict whose keys are then guarded.

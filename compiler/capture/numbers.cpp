@@ -290,6 +290,10 @@ Recording::Before Recording::compare(Activation& a, const Instruction& i, Redire
     const bool equality = op == Py_EQ || op == Py_NE;
     auto simple = [&](PyObject* v, ShadowId id) { return is_number(v) || v == Py_None || PyUnicode_CheckExact(v) || shadows_[id].identity || names().is_value_type(Py_TYPE(v)); };
     if (equality && simple(x, ix) && simple(y, iy) && Py_TYPE(x) != Py_TYPE(y)) return pend_constant();
+    // A builtin container is equal to nothing of another kind, whatever is in it.
+    auto container = [](PyObject* v) { return PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v); };
+    auto known_kind = [&](PyObject* v, ShadowId id) { return container(v) || simple(v, id); };
+    if (equality && (container(x) || container(y)) && known_kind(x, ix) && known_kind(y, iy) && Py_TYPE(x) != Py_TYPE(y)) return pend_constant();
     if (equality && (PyTuple_CheckExact(x) || PyList_CheckExact(x)) && Py_TYPE(x) == Py_TYPE(y)) {
         // Shapes as tuples and lists of known values.
         auto left = items_of(ix, x);

@@ -1,6 +1,7 @@
 // Values from outside: what is known of an object that a recording meets, the guards that say so, and where a replay reads it again.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
+#include "compiler/python/partial.h"
 #include "compiler/python/array.h"
 #include "compiler/python/versions.h"
 #include <cstring>
@@ -43,7 +44,7 @@ bool Recording::know(ShadowId given, PyObject* value) {
     if (traits.overrides) return refuse(std::string("a ") + type->tp_name + " has operators of its own");
     if (value == names().variable_functions) return know_identity(id, value);
     if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) ||
-        PyAnySet_CheckExact(value) || PyCell_Check(value) || PyContextVar_CheckExact(value) || PyMethod_Check(value) || traits.followed)
+        PyAnySet_CheckExact(value) || PyCell_Check(value) || PyContextVar_CheckExact(value) || PyMethod_Check(value) || type == python::partial_type() || traits.followed)
         return know_container(id, value);
     return refuse(std::string("a ") + type->tp_name + " object");
 }

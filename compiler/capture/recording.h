@@ -126,6 +126,8 @@ class Recording final : public frame::Recorder {
     ShadowId number_step(ScalarStep step, std::initializer_list<ShadowId> operands, PyObject* result);
     bool is_tensor(ShadowId id) const;
     std::optional<std::vector<ShadowId>> items_of(ShadowId id, PyObject* object);
+    /// The same of what an iterator or a view has left, which it then has given.
+    std::optional<std::vector<ShadowId>> items_left(ShadowId id, PyObject* object);
     bool needs_autograd(const std::vector<ShadowId>& args);
     const std::string& refusal() const { return refusal_; }
     bool refuse(std::string reason, std::string hint = {});
@@ -176,7 +178,7 @@ class Recording final : public frame::Recorder {
     Before subscript(Activation& a, const Instruction& i, Redirect& redirect);
     Before store_subscript(Activation& a, const Instruction& i);
     Before build(Activation& a, const Instruction& i);
-    Before extend(Activation& a, const Instruction& i);
+    Before extend(Activation& a, const Instruction& i, Redirect& redirect);
     Before unpack(Activation& a, const Instruction& i);
     Before get_iter(Activation& a, const Instruction& i, Redirect& redirect);
     Before for_iter(Activation& a, const Instruction& i, Redirect& redirect);
@@ -191,6 +193,7 @@ class Recording final : public frame::Recorder {
     // calls
     Before call_value(Activation& a, ShadowId callable, PyObject* object, Call call, Redirect& redirect, int popped);
     Before call_python(Activation& a, PyObject* function, Call& call, Redirect& redirect, int popped, Redirect::After after, ShadowId instance);
+    Before call_partial(Activation& a, ShadowId id, PyObject* object, Call c, Redirect& redirect, int popped);
     Before call_type(Activation& a, PyTypeObject* type, Call& call, Redirect& redirect, int popped);
     Before call_library(Activation& a, Call call);
     std::optional<Before> call_builtin(Activation& a, Call& call, Redirect& redirect, int popped);
@@ -344,6 +347,7 @@ class Recording final : public frame::Recorder {
     Before send(Activation& a, Redirect& redirect);
     Before call_next(Activation& a, const Call& c, Redirect& redirect, int popped);
     std::optional<Before> consume(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped);
+    PyObject* consumer(const char* name) const;
     Before pend_call(Activation& a, Call call);
 
 
@@ -471,6 +475,8 @@ class Recording final : public frame::Recorder {
     Before call_dict(Activation& a, const Call& c);
     Before call_conversion(Activation& a, Call& c, Builtin what);
     Before call_number_builtin(Activation& a, const Call& c, Builtin what);
+    Before call_extreme(Activation& a, const Call& c);
+    Before pend_pairwise(Activation& a, const Call& c, const std::vector<ShadowId>& ids, const std::vector<PyObject*>& values);
     Before call_folded(Activation& a, const Call& c);
     Before pend_number_call(const Call& c, PyObject* result);
     // Methods of builtin types (methods.cpp); args[0] is the object, and known.

@@ -56,6 +56,7 @@ struct Source {
         function_globals,// base: function; its __globals__ dict
         method_self,    // base: bound method
         method_function,// base: bound method
+        partial_part,   // base: functools.partial; index: python::PartialPart
         type_of,        // type(base)
         module_dict,    // base: module; its __dict__
         anchored,       // anchors[index] itself (a module or type found by constant path): no guard needed while alive

@@ -1,4 +1,5 @@
 // Compiling guards: from the sources and guards of a Segment to a GuardProgram. Runs once per installed segment, under the GIL.
+#include "compiler/python/partial.h"
 #include "compiler/python/versions.h"
 #include "compiler/replay/guard_program.h"
 #include "compiler/support/check.h"
@@ -160,6 +161,7 @@ void GuardCompiler::read(uint32_t index, uint32_t guard) {
     case Source::function_part: check.op = Check::function_part; break;
     case Source::type_attribute_: check.op = Check::type_attribute; break;
     case Source::method_self: check.op = Check::method_self; break;
+    case Source::partial_part: check.op = Check::partial_part; break;
     case Source::method_function: check.op = Check::method_function; break;
     case Source::type_of: check.op = Check::type_of; break;
     case Source::module_dict: check.op = Check::module_dict; break;
@@ -328,6 +330,7 @@ PyObject* read_source(const Segment& segment, uint32_t index, std::span<PyObject
     case Source::function_part: return function ? function_part(base, source.index) : nullptr;
     case Source::type_attribute_: return PyType_Check(base) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), source.name.get()) : nullptr;
     case Source::method_self: return method ? PyMethod_GET_SELF(base) : nullptr;
+    case Source::partial_part: return python::partial_part(base, static_cast<python::PartialPart>(source.index));
     case Source::method_function: return method ? PyMethod_GET_FUNCTION(base) : nullptr;
     case Source::type_of: return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case Source::module_dict: return PyModule_Check(base) ? PyModule_GetDict(base) : nullptr;

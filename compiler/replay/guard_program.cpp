@@ -1,5 +1,6 @@
 // Running a guard program: see guard_program.h. The switch below is the hot path of every hit.
 #include "compiler/replay/guard_program.h"
+#include "compiler/python/partial.h"
 #include "compiler/python/versions.h"
 #include "compiler/support/fault.h"
 #include <bit>
@@ -76,6 +77,7 @@ PyObject* read_part(const Check& c, PyObject* base) {
     case Check::type_attribute: return PyType_Check(base) ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(base), c.what) : nullptr;
     case Check::code_of: return PyFunction_Check(base) ? PyFunction_GET_CODE(base) : nullptr;
     case Check::method_self: return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : nullptr;
+    case Check::partial_part: return python::partial_part(base, static_cast<python::PartialPart>(c.index));
     case Check::method_function: return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : nullptr;
     case Check::type_of: return reinterpret_cast<PyObject*>(Py_TYPE(base));
     case Check::module_dict: return PyModule_Check(base) ? PyModule_GetDict(base) : nullptr;

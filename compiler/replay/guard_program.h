@@ -34,7 +34,7 @@ struct MemoryFacts {
 struct Check {
     enum Op : uint8_t {
         slot, function, globals, builtins, list_item, tuple_item, attribute, instance_dict, cell_contents, closure, default_, kwdefault,
-        function_globals, code_of, function_part, type_attribute, method_self, method_function, type_of, module_dict, anchored, dict_item, // reads
+        function_globals, code_of, function_part, type_attribute, method_self, method_function, partial_part, type_of, module_dict, anchored, dict_item, // reads
         dict_group, type_group,                                                                    // groups: index
         is, type, equal, tensor, array, length, keys, absent, no_attribute, same, distinct, number_truth,
     } op;

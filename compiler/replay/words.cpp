@@ -168,6 +168,10 @@ std::string source_text(const Segment& segment, uint32_t index) {
     }
     case Source::type_attribute_: return base() + "." + utf8(source.name.get());
     case Source::method_self: return base() + ".__self__";
+    case Source::partial_part: {
+        static const char* const parts[] = {".func", ".args", ".keywords"};
+        return base() + parts[source.index];
+    }
     case Source::method_function: return base() + ".__func__";
     case Source::type_of: return "type(" + base() + ")";
     case Source::module_dict: return base() + ".__dict__";
