@@ -48,6 +48,14 @@ void install_job(std::unique_ptr<CompileJob> job) {
     if (kind == capture::Exit::breaks) c.graph_breaks++;
     s.queue.improve_later(entry->plan, &replay::mutable_product_of(*entry->plan));
 }
+/// For DYNO_TRACE: where it ended, as ` in forward, line 7`.
+std::string end_of(const Recording& r) {
+    if (r.lines().empty()) return {};
+    const capture::LineNote& last = r.lines().back();
+    PyCodeObject* code = r.code_at(last.at.code);
+    return std::string(" in ") + (code ? PyUnicode_AsUTF8(code->co_qualname) : "?") + ", line " + std::to_string(last.at.line);
+}
+
 /// A recording ended: what it saw goes to the facts, its segment to the queue.
 void harvest(Recording& r) {
     State& s = state();
@@ -68,12 +76,12 @@ void harvest(Recording& r) {
     }
     auto segment = r.take();
     if (!segment && r.will_avoid()) {
-        if (s.trace) std::fprintf(stderr, "dyno: recorded %s from %d: nothing for now: %s\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, r.why_not().c_str());
+        if (s.trace) std::fprintf(stderr, "dyno: recorded %s from %d: nothing for now: %s%s\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, r.why_not().c_str(), end_of(r).c_str());
         facts.why = r.why_not();
         slot.recordings--;
         return;
     }
-    if (s.trace) std::fprintf(stderr, "dyno: recorded %s from %d: %s%s, stopped at %d\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, segment ? "a segment, exit " : "nothing: ", segment ? segment->exit.reason.c_str() : r.why_not().c_str(), r.stopped_at());
+    if (s.trace) std::fprintf(stderr, "dyno: recorded %s from %d: %s%s%s, stopped at %d\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, segment ? "a segment, exit " : "nothing: ", segment ? segment->exit.reason.c_str() : r.why_not().c_str(), end_of(r).c_str(), r.stopped_at());
     if (!segment) {
         slot.compiling = false;
         if (r.met_data()) facts.why = r.why_not();

@@ -4,7 +4,7 @@ They do what CPython 3.11's C functions do (Python/bltinmodule.c), step by step,
 ``sys._getframe`` skips them. Nothing but the recorder calls them.
 """
 
-__all__ = ["all", "any", "call", "extend", "list", "sum", "tuple"]
+__all__ = ["all", "any", "call", "extend", "first", "list", "sum", "tuple"]
 
 
 def any(iterable):
@@ -58,3 +58,13 @@ def call(function, iterable):
     for item in iterable:
         items.append(item)
     return function(*items)
+
+
+def first(iterable, count):
+    """A tuple of the first ``count`` items, or of all if there are fewer; goes no further."""
+    items = []
+    for item in iterable:
+        items.append(item)
+        if len(items) == count:
+            break
+    return (*items,)

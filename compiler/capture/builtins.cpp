@@ -15,9 +15,10 @@ enum class Recording::Builtin : uint8_t {
     len, isinstance, type, callable, getattr, hasattr, super, // about a value
     range, zip, enumerate, reversed, iter, // iterators
     next,                                  // of one
-    tuple, list, dict, // containers
+    tuple, list, dict, set, // containers
     int_, float_, bool_, abs, min, max, pow, round, // numbers
     slice,
+    same, // hands its argument back, where that is a plain tensor
     constant_fold, // known where every argument is a constant; math's and operator's also run on numbers at replay
     sum, any, all, // in Python, where they are not known
     sorted,        // not modelled
@@ -57,7 +58,7 @@ Recording::Builtin Recording::builtin_of(PyObject* callable) {
     static const std::pair<const char*, Builtin> spelled[] = {
         {"len", Builtin::len}, {"range", Builtin::range}, {"zip", Builtin::zip}, {"enumerate", Builtin::enumerate},
         {"isinstance", Builtin::isinstance}, {"type", Builtin::type}, {"int", Builtin::int_}, {"float", Builtin::float_},
-        {"bool", Builtin::bool_}, {"abs", Builtin::abs}, {"tuple", Builtin::tuple}, {"list", Builtin::list}, {"dict", Builtin::dict},
+        {"bool", Builtin::bool_}, {"abs", Builtin::abs}, {"tuple", Builtin::tuple}, {"list", Builtin::list}, {"dict", Builtin::dict}, {"set", Builtin::set},
         {"iter", Builtin::iter}, {"callable", Builtin::callable}, {"getattr", Builtin::getattr}, {"hasattr", Builtin::hasattr},
         {"min", Builtin::min}, {"max", Builtin::max}, {"reversed", Builtin::reversed}, {"super", Builtin::super}, {"pow", Builtin::pow},
         {"round", Builtin::round}, {"next", Builtin::next}, {"any", Builtin::any}, {"all", Builtin::all}, {"sum", Builtin::sum}, {"sorted", Builtin::sorted},
@@ -77,6 +78,7 @@ Recording::Builtin Recording::builtin_of(PyObject* callable) {
     auto* f = reinterpret_cast<PyCFunctionObject*>(callable);
     const char* module = f->m_module && PyUnicode_Check(f->m_module) ? PyUnicode_AsUTF8(f->m_module) : "";
     if (std::strcmp(module, "math") == 0 || std::strcmp(module, "_operator") == 0) return Builtin::constant_fold;
+    if (std::strcmp(module, "torch._C._functorch") == 0 && std::strcmp(f->m_ml->ml_name, "unwrap_if_dead") == 0) return Builtin::same;
     return tells_ambient_state(module, f->m_ml->ml_name) ? Builtin::ambient : Builtin::none;
 }
 
@@ -116,6 +118,8 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
     case Builtin::next: return call_next(a, c, redirect, popped);
     case Builtin::tuple: case Builtin::list: return call_sequence(a, c, what);
     case Builtin::dict: return call_dict(a, c);
+    case Builtin::set: return call_set(a, c);
+    case Builtin::same: return c.args.size() == 1 && at(c.args[0]).kind == Shadow::tensor ? pend_fixed(canonical(c.args[0])) : stop(a, "a functorch wrapper", "");
     case Builtin::float_: case Builtin::int_: case Builtin::bool_: case Builtin::abs: return call_conversion(a, c, what);
     case Builtin::min: case Builtin::max: case Builtin::pow: case Builtin::round: return call_number_builtin(a, c, what);
     case Builtin::slice:
@@ -341,6 +345,16 @@ Recording::Before Recording::call_sequence(Activation& a, const Call& c, Builtin
     std::vector<ShadowId> parts;
     while (auto element = next_of(it)) parts.push_back(*element);
     return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), tuple ? &PyTuple_Type : &PyList_Type));
+}
+
+/// set(), or a set of what is known.
+Recording::Before Recording::call_set(Activation& a, const Call& c) {
+    if (has_keywords(c) || c.args.size() > 1) return stop(a, "a set of an unusual call", "");
+    if (c.args.empty()) return pend_fixed(fresh(NewObject::set, {}, &PySet_Type));
+    PyObject* from = c.values[0];
+    if (!PyTuple_CheckExact(from) && !PyList_CheckExact(from)) return stop(a, std::string("a set of the items of a ") + Py_TYPE(from)->tp_name, "");
+    const auto items = items_of(c.args[0], from);
+    return items ? build_set(a, *items, PySequence_Fast_ITEMS(from)) : stop_refused(a);
 }
 
 Recording::Before Recording::call_dict(Activation& a, const Call& c) {

@@ -1,6 +1,7 @@
 // Lists, tuples, dicts and slices: made here, or from outside with their lengths and keys guarded as far as used.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
+#include "compiler/python/tensor.h"
 
 namespace dyno::capture {
 using bytecode::Op;
@@ -30,6 +31,7 @@ std::optional<std::vector<ShadowId>> Recording::items_of(ShadowId given, PyObjec
         return items;
     }
     if (auto items = module_items(id, object)) return items;
+    if (kind == Shadow::fresh && PySet_CheckExact(object)) return items_of_set(id, object);
     const bool sequence = PyTuple_CheckExact(object) || PyList_CheckExact(object);
     if (kind == Shadow::outcome && PyTuple_Check(object)) return shadows_[id].parts;
     if (!sequence) {
@@ -297,7 +299,7 @@ Recording::Before Recording::build(Activation& a, const Instruction& i) {
     }
     case Op::build_list: return pend_fixed(fresh(NewObject::list, std::move(ids), &PyList_Type));
     case Op::build_set:
-        if (!all_constant) return stop(a, "a set of values that are not constants", "");
+        if (!all_constant) return build_set(a, ids, first);
         return pend_fixed(fresh(NewObject::set, std::move(ids), &PySet_Type));
     default: break;
     }
@@ -401,12 +403,25 @@ std::optional<std::vector<ShadowId>> Recording::dict_items(ShadowId given, PyObj
     return parts;
 }
 
-Recording::Before Recording::unpack(Activation& a, const Instruction& i) {
+Recording::Before Recording::unpack(Activation& a, const Instruction& i, Redirect& redirect) {
     PyObject* object = a.sp[-1];
     const ShadowId given = a.shadow(a.sp - 1);
     if (!know(given, object)) return stop_refused(a);
+    const size_t least = i.op == Op::unpack ? i.arg : (i.arg & 0xff) + (i.arg >> 8);
+    if (PyObject* function = is_generator(given) ? consumer(i.op == Op::unpack ? "first" : "tuple") : nullptr) { // then its values are unpacked
+        identity_object(function);
+        if (i.op != Op::unpack) return redirect_to(a, function, {canonical(given)}, {object}, 0, Redirect::identity, redirect);
+        number_ = Owned<>::steal(PyLong_FromSize_t(least + 1));
+        return redirect_to(a, function, {canonical(given), constant(number_.get())}, {object, number_.get()}, 0, Redirect::identity, redirect);
+    }
     std::optional<std::vector<ShadowId>> items;
-    if (shadows_[canonical(given)].kind == Shadow::tensor) {
+    if (shadows_[canonical(given)].kind == Shadow::iterator && !is_generator(given)) {
+        const ShadowId it = iterate(given, object);
+        if (!it) return stop_refused(a);
+        const int64_t turns = turns_of(it);
+        if (i.op == Op::unpack ? turns != static_cast<int64_t>(least) : turns < static_cast<int64_t>(least)) return stop(a, "an iterator of another length is unpacked", "");
+        items = items_left(given, object);
+    } else if (shadows_[canonical(given)].kind == Shadow::tensor) {
         const ShadowId id = canonical(given);
         const int64_t rows = rows_of_tensor(id);
         if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns) || needs_autograd({id}) || (i.op == Op::unpack && rows != static_cast<int64_t>(i.arg)))
@@ -418,8 +433,8 @@ Recording::Before Recording::unpack(Activation& a, const Instruction& i) {
         items = items_of(given, object);
     }
     if (!items) return stop_refused(a);
+    if (items->size() < least) return stop(a, "too few values are unpacked", "");
     pending_parts_ = std::move(*items);
-    (void)i;
     pending_ = PendingKind::stored;
     return Before::perform;
 }
@@ -441,12 +456,80 @@ void Recording::unpacked(Activation& a, const Instruction& i, PyObject* const* i
 }
 
 // ------------------------------------------------------------------------------------------------ iteration
+/// Constants in the order in which the set has them: strings hash alike as long as the process lives.
+std::optional<std::vector<ShadowId>> Recording::items_of_set(ShadowId id, PyObject* object) {
+    for (ShadowId part : shadows_[id].parts)
+        if (at(part).kind != Shadow::constant) return refuse("the items of a set of run-time values"), std::nullopt;
+    std::vector<ShadowId> items;
+    const auto list = Owned<>::steal(PySequence_List(object));
+    for (Py_ssize_t k = 0; list && k < PyList_GET_SIZE(list.get()); k++) {
+        PyObject* item = PyList_GET_ITEM(list.get(), k);
+        if (!PyUnicode_CheckExact(item) && !PyLong_CheckExact(item)) return refuse("the items of a set of other things than text and integers"), std::nullopt;
+        items.push_back(constant(item));
+    }
+    return items;
+}
+
+/// A set of values known by equality or identity.
+Recording::Before Recording::build_set(Activation& a, const std::vector<ShadowId>& ids, PyObject* const* values) {
+    const ShadowId set = fresh(NewObject::set, {}, &PySet_Type);
+    for (size_t k = 0; k < ids.size(); k++) {
+        const auto member = is_member(set, ids[k], values[k]);
+        if (!member) return stop_refused(a);
+        if (!*member) shadows_[set].parts.push_back(canonical(ids[k]));
+    }
+    return pend_fixed(set);
+}
+
+/// Whether a set made here holds a value: constants by equality, tensors and objects by identity, which guards hold. Nothing: refused.
+std::optional<bool> Recording::is_member(ShadowId set, ShadowId given, PyObject* value) {
+    if (!given || !know(given, value)) return given ? std::nullopt : (refuse("a value of unknown origin in a set"), std::nullopt);
+    const ShadowId id = canonical(given);
+    const auto by_identity = [&](ShadowId x) {
+        const Shadow& s = shadows_[x];
+        if (s.identity || (s.kind == Shadow::tensor && python::is_tensor_class(s.type))) return true;
+        if (s.kind != Shadow::object || !names().is_plain_instance_type(s.type)) return false;
+        for (const char* name : {"__eq__", "__hash__"}) {
+            PyObject* found = _PyType_Lookup(s.type, interned(name));
+            if (found != _PyType_Lookup(&PyBaseObject_Type, interned(name))) return false;
+            guard_type_attribute(s.type, interned(name), found);
+        }
+        return true;
+    };
+    own_python_ = true; // Tensor.__hash__
+    const bool constant_value = shadows_[id].kind == Shadow::constant && is_immutable(value);
+    if (!constant_value && !by_identity(id)) return refuse(std::string("a ") + Py_TYPE(value)->tp_name + " in a set"), std::nullopt;
+    const std::vector<ShadowId> parts = shadows_[set].parts;
+    if (parts.size() > 32) return refuse("a set of more than 32 values"), std::nullopt;
+    bool found = false;
+    for (ShadowId part : parts) {
+        const ShadowId other = canonical(part);
+        if (other == id) found = true;
+        else if (constant_value && shadows_[other].kind == Shadow::constant) {
+            const int same = shadows_[other].real ? PyObject_RichCompareBool(shadows_[other].real, value, Py_EQ) : -1;
+            if (same < 0) return PyErr_Clear(), refuse("values in a set that cannot be compared"), std::nullopt;
+            found |= same == 1;
+        } else if (!constant_value && shadows_[other].source != Guard::none_ && shadows_[id].source != Guard::none_ && !shadows_[other].identity && !shadows_[id].identity) {
+            Guard g;
+            g.kind = Guard::distinct;
+            g.source = shadows_[id].source;
+            g.other = shadows_[other].source;
+            guard(g);
+        }
+    }
+    return found;
+}
+
 Recording::Before Recording::contains(Activation& a, const Instruction& i, Redirect& redirect) {
     (void)i;
     PyObject *item = a.sp[-2], *object = a.sp[-1];
     const ShadowId item_id = a.shadow(a.sp - 2), given = a.shadow(a.sp - 1);
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
+    if (PySet_CheckExact(object) && shadows_[id].kind == Shadow::fresh) {
+        const auto member = is_member(id, item_id, item);
+        return member ? pend_constant() : stop_refused(a);
+    }
     if (names().is_plain_instance_type(Py_TYPE(object)) && shadows_[id].kind == Shadow::object) {
         PyObject* found = _PyType_Lookup(Py_TYPE(object), interned("__contains__"));
         guard_type_attribute(Py_TYPE(object), interned("__contains__"), found);

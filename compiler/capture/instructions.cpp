@@ -91,7 +91,7 @@ Recording::Before Recording::dispatch(Activation& a, const Instruction& i, Redir
     case Op::build_string: case Op::format_value: case Op::format_simple: case Op::format_spec: case Op::convert: return format_value(a, i);
     case Op::list_append: case Op::list_extend: case Op::list_to_tuple: case Op::map_add: case Op::dict_merge: case Op::dict_update:
         return extend(a, i, redirect);
-    case Op::unpack: case Op::unpack_ex: return unpack(a, i);
+    case Op::unpack: case Op::unpack_ex: return unpack(a, i, redirect);
     case Op::get_iter: return get_iter(a, i, redirect);
     case Op::for_iter: return for_iter(a, i, redirect);
     case Op::jump: return Before::perform;

@@ -9,7 +9,7 @@ namespace dyno::capture {
 namespace {
 
 bool is_modelled(PyTypeObject* type) {
-    return type == &PyList_Type || type == &PyDict_Type || type == &PyTuple_Type || type == &PyUnicode_Type || type == &PyLong_Type ||
+    return type == &PyList_Type || type == &PyDict_Type || type == &PySet_Type || type == &PyTuple_Type || type == &PyUnicode_Type || type == &PyLong_Type ||
            type == &PyFloat_Type || type == names().torch_size || type == &PyContextVar_Type;
 }
 
@@ -30,6 +30,7 @@ Recording::Before Recording::call_known_method(Activation& a, const Call& c, PyT
     if (c.kwnames && type != &PyUnicode_Type) return stop(a, "a method of a builtin type with keywords", "");
     if (type == &PyList_Type) return list_method(a, c, name);
     if (type == &PyDict_Type) return dict_method(a, c, name);
+    if (type == &PySet_Type) return set_method(a, c, name);
     if (all_constant(c)) return pend_constant();
     return stop(a, std::string("the method ") + name + " of a " + type->tp_name + " with run-time values", "");
 }
@@ -42,7 +43,7 @@ Recording::Before Recording::list_method(Activation& a, const Call& c, const cha
     if (is("append") && n == 1) return list_append(a, self, c.args[1]);
     if (made_here && is("extend") && n == 1) {
         if (!know(c.args[1], c.values[1])) return stop(a, refusal_, "");
-        auto items = items_of(c.args[1], c.values[1]);
+        auto items = items_left(c.args[1], c.values[1]);
         if (!items) return stop(a, refusal_, "");
         shadows_[self].parts.insert(shadows_[self].parts.end(), items->begin(), items->end());
         return pend_fixed(constant(Py_None));
@@ -58,6 +59,15 @@ Recording::Before Recording::list_method(Activation& a, const Call& c, const cha
     }
     if (made_here && is("copy")) return pend_fixed(fresh(NewObject::list, shadows_[self].parts, &PyList_Type));
     return stop(a, std::string("the list method ") + name, "");
+}
+
+Recording::Before Recording::set_method(Activation& a, const Call& c, const char* name) {
+    const ShadowId self = canonical(c.args[0]);
+    if (shadows_[self].kind != Shadow::fresh || std::strcmp(name, "add") != 0 || c.args.size() != 2) return stop(a, std::string("the set method ") + name, "");
+    const auto member = is_member(self, c.args[1], c.values[1]);
+    if (!member) return stop_refused(a);
+    if (!*member) shadows_[self].parts.push_back(canonical(c.args[1]));
+    return pend_fixed(constant(Py_None));
 }
 
 Recording::Before Recording::list_append(Activation& a, ShadowId self, ShadowId value) {

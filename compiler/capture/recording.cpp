@@ -1,6 +1,7 @@
 // The life of a recording: shadows, sources, guards, lines, and its end before an instruction that is not for it.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
+#include "compiler/frame/layout.h"
 #include "compiler/python/array.h"
 
 namespace dyno::capture {
@@ -179,6 +180,7 @@ bool Recording::stranger(PyCodeObject* code) {
     if (finished_) return false;
     Activation* top = frame::top_activation();
     if (making_record_ || is_dropped_generator(code)) return true;
+    if (frame::collecting() && names().is_installed_code(code)) return true; // a library's finaliser: it could have come at any other time
     if ((pending_ == PendingKind::call || pending_ == PendingKind::derived || own_python_) && names().is_library_code(code)) return true; // the library's own Python under its call
     if (top && top->recorder == this) end_before(*top, std::string("Python code ran inside an instruction: ") + PyUnicode_AsUTF8(code->co_qualname), "");
     return false;

@@ -179,7 +179,7 @@ class Recording final : public frame::Recorder {
     Before store_subscript(Activation& a, const Instruction& i);
     Before build(Activation& a, const Instruction& i);
     Before extend(Activation& a, const Instruction& i, Redirect& redirect);
-    Before unpack(Activation& a, const Instruction& i);
+    Before unpack(Activation& a, const Instruction& i, Redirect& redirect);
     Before get_iter(Activation& a, const Instruction& i, Redirect& redirect);
     Before for_iter(Activation& a, const Instruction& i, Redirect& redirect);
     Before jump(Activation& a, const Instruction& i);
@@ -322,6 +322,11 @@ class Recording final : public frame::Recorder {
     void guard_absent_key(ShadowId id, PyObject* key);
     void guard_no_attribute(ShadowId id, PyObject* name);
     ShadowId fresh_dict_item(ShadowId id, PyObject* key);
+    std::optional<bool> is_member(ShadowId set, ShadowId given, PyObject* value);
+    Before set_method(Activation& a, const Call& c, const char* name);
+    std::optional<std::vector<ShadowId>> items_of_set(ShadowId id, PyObject* object);
+    Before build_set(Activation& a, const std::vector<ShadowId>& ids, PyObject* const* values);
+    Before call_set(Activation& a, const Call& c);
     bool set_fresh_dict_item(ShadowId id, ShadowId key, ShadowId value);
     void remove_fresh_dict_item(ShadowId id, PyObject* key);
     std::optional<std::vector<ShadowId>> dict_items(ShadowId given, PyObject* object);
@@ -365,7 +370,7 @@ class Recording final : public frame::Recorder {
     PyCodeObject* last_code_ = nullptr;     // whose row is codes_[last_row_]
     size_t last_row_ = 0;
     const Activation* here_ = nullptr;      // the activation of the instruction under way: guards are for its line
-    Owned<> call_names_, redirect_names_;
+    Owned<> call_names_, redirect_names_, number_;
     bool made_function_ = false;
     bool own_python_ = false; // the running instruction is modelled, though the library runs Python in it (nn.Module.__getattr__)
     Activation* pending_activation_ = nullptr;

@@ -205,6 +205,14 @@ Left run(Running& a) {
                     }
                     if (!v) Py_CLEAR(exit);
                     if (!v) goto error;
+                    if (i->op == Op::unpack || i->op == Op::unpack_ex) {
+                        shadow = tell_after(a, *i, v, shadow);
+                        shadow_of(sp - 1) = shadow;
+                        std::swap(v, sp[-1]);
+                        settle(at);
+                        Py_DECREF(v);
+                        goto moved;
+                    }
                     pops = bytecode::stack_use(*i, false).pops;
                     goto completed;
                 }

@@ -77,7 +77,7 @@ class Recorder {
   public:
     enum class Before : uint8_t {
         perform,  // do the instruction as CPython would, then call after()
-        redirect, // make the call in `redirect`, then after()
+        redirect, // make the call in `redirect`, then after(). UNPACK_*: what it gives takes the operand's place, and before() is asked again
         stop,     // the segment ended before this instruction: every activation of this recorder walks on
     };
     virtual ~Recorder() = default;

@@ -9,6 +9,7 @@
 #undef HAVE_STD_ATOMIC // the internal headers' C11 atomics are not C++; they fall back on compiler builtins
 extern "C" {
 #include <internal/pycore_frame.h>
+#include <internal/pycore_interp.h>
 }
 #ifdef DYNO_UNDEFINE_CORE
 #undef Py_BUILD_CORE
@@ -85,6 +86,9 @@ inline int next_unit(InterpreterFrame* f, PyCodeObject* code) {
 }
 /// True before the frame's first instruction.
 inline bool is_fresh(InterpreterFrame* f, PyCodeObject* code) { return next_unit(f, code) == 0; }
+
+/// Whether the garbage collector is at work: Python code that starts now is a finaliser's or a callback's, at no point of the program.
+inline bool collecting() { return PyInterpreterState_Get()->gc.collecting != 0; }
 
 /// The thread's current frame. CPython's loop links a frame itself: unlink before handing one over.
 inline InterpreterFrame*& current_frame(PyThreadState* ts) {

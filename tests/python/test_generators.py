@@ -104,8 +104,16 @@ def by_any_of_list(x):
     return x * 2 if any([False, x is None, x.ndim == 1]) else x
 
 
+
+def by_unpacking(x):
+    a, b = (x * k for k in (2, 3))
+    c, *d = (x + k for k in range(4))
+    e, f = zip((x, a), (b, x), strict=True)
+    return a, b, c, d, e, f
+
+
 WHOLE = [by_expression, by_any, by_all, by_tuple, by_list, by_loop, by_next, by_default, by_yield_from, by_closure, by_nested, by_keywords,
-         by_sum_of_list, by_sum_start, by_any_of_list]
+         by_sum_of_list, by_sum_start, by_any_of_list, by_unpacking]
 
 
 @pytest.mark.skipif(BREAKS or NO_HITS, reason="nothing is replayed there, or every operation is a segment")
@@ -315,3 +323,83 @@ def test_shadowed_builtins(t):
     m.sum = lambda items: [i + 1 for i in items]
     for k in range(3):
         t.call(f, torch.ones(2) * k)
+
+
+def by_set(x):
+    memo = set()
+    total = x * 0
+    for v in (x, total, x, total):
+        if v not in memo:
+            memo.add(v)
+            total = total + v
+    kinds = {"b", "a", "c"}
+    for kind in kinds:
+        total = total + ord(kind)
+    return total, 2.0 in {1, 2, True}, memo is None
+
+
+@program(hits_broken=0)
+def test_sets(t):
+    f = t.compile(by_set)
+    for k in range(4):
+        t.call(f, torch.ones(2) * k)
+
+    @t.compile
+    def shared(a, b):
+        seen = {a}
+        return a + 1 if b in seen else b * 2, seen
+
+    x, y = torch.ones(2), torch.zeros(2)
+    for a, b in ((x, y), (x, y), (x, x), (y, y), (x, y)):
+        t.call(shared, a, b)
+
+
+@program(hits_broken=0)
+def test_unpacking_the_wrong_number(t):
+    @t.compile
+    def f(x, n):
+        y = x * 2
+        a, b = (y + k for k in range(n))
+        return a * b
+
+    @t.compile
+    def g(x, n):
+        y = x * 2
+        gen = (y + k for k in range(n))
+        try:
+            a, b = gen
+        except ValueError as error:
+            return str(error), list(gen)
+        return a, b
+
+    for n in (2, 2, 1, 3, 5, 0, 2):
+        t.call(f, torch.ones(2), n)
+        t.call(g, torch.ones(2), n)
+
+
+@program(hits_broken=0)
+def test_parameters_of_a_module(t):
+    class Holder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(2, 2)
+            self.second = torch.nn.Linear(2, 2)
+
+        @property
+        def dtype(self):
+            return next(p.dtype for p in self.parameters() if p.is_floating_point())
+
+        def forward(self, x):
+            return x.to(self.dtype) * 2, sum(1 for _ in self.children()), [name for name, _ in self.named_children()]
+
+    m = Holder().eval()
+    f = t.compile(m)
+    with torch.no_grad():
+        for k in range(4):
+            t.call(f, torch.ones(2, dtype=torch.float64) * k)
+        m.double()
+        for k in range(3):
+            t.call(f, torch.ones(2, dtype=torch.float64) * k)
+        m.first = torch.nn.Linear(2, 2).half()
+        for k in range(3):
+            t.call(f, torch.ones(2, dtype=torch.float64) * k)
