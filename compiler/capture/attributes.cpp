@@ -48,10 +48,13 @@ Recording::Before Recording::redirect_to(Activation& a, PyObject* function, std:
 }
 
 /// The redirected call came back.
-ShadowId Recording::finish_redirect(Activation&, const Instruction& i, PyObject* result, ShadowId callee) {
+ShadowId Recording::finish_redirect(Activation& a, const Instruction& i, PyObject* result, ShadowId callee) {
     const Inlined call = calls_.back();
     calls_.pop_back();
-    (void)i;
+    if (i.op == Op::with_start) { // the manager's slot takes its bound __exit__
+        ShadowId& slot = a.shadow(a.sp - 1);
+        slot = fresh(NewObject::method, {identity_object(call.exit), canonical(slot)}, &PyMethod_Type);
+    }
     if (call.generator) {
         const bool ended = generator_of(call.generator).state == Generator::ended;
         return ended && call.instance ? call.instance : callee;

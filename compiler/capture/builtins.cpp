@@ -18,6 +18,7 @@ enum class Recording::Builtin : uint8_t {
     tuple, list, dict, set, // containers
     int_, float_, bool_, abs, min, max, pow, round, // numbers
     slice,
+    grad_mode, // torch._C._set_grad_enabled
     same, // hands its argument back, where that is a plain tensor
     constant_fold, // known where every argument is a constant; math's and operator's also run on numbers at replay
     sum, any, all, // in Python, where they are not known
@@ -78,6 +79,7 @@ Recording::Builtin Recording::builtin_of(PyObject* callable) {
     auto* f = reinterpret_cast<PyCFunctionObject*>(callable);
     const char* module = f->m_module && PyUnicode_Check(f->m_module) ? PyUnicode_AsUTF8(f->m_module) : "";
     if (std::strcmp(module, "math") == 0 || std::strcmp(module, "_operator") == 0) return Builtin::constant_fold;
+    if (std::strcmp(module, "torch._C") == 0 && std::strcmp(f->m_ml->ml_name, "_set_grad_enabled") == 0) return Builtin::grad_mode;
     if (std::strcmp(module, "torch._C._functorch") == 0 && std::strcmp(f->m_ml->ml_name, "unwrap_if_dead") == 0) return Builtin::same;
     return tells_ambient_state(module, f->m_ml->ml_name) ? Builtin::ambient : Builtin::none;
 }
@@ -119,6 +121,9 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
     case Builtin::tuple: case Builtin::list: return call_sequence(a, c, what);
     case Builtin::dict: return call_dict(a, c);
     case Builtin::set: return call_set(a, c);
+    case Builtin::grad_mode: // eager calls are made in the mode of their time, and a commit leaves the last one behind
+        if (c.args.size() != 1 || has_keywords(c) || !PyBool_Check(c.values[0]) || !concrete(c.args[0], c.values[0])) return stop(a, "a grad mode that is not known before run time", "");
+        return pend_constant();
     case Builtin::same: return c.args.size() == 1 && at(c.args[0]).kind == Shadow::tensor ? pend_fixed(canonical(c.args[0])) : stop(a, "a functorch wrapper", "");
     case Builtin::float_: case Builtin::int_: case Builtin::bool_: case Builtin::abs: return call_conversion(a, c, what);
     case Builtin::min: case Builtin::max: case Builtin::pow: case Builtin::round: return call_number_builtin(a, c, what);

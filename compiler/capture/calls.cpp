@@ -123,6 +123,8 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         lookup_.popped = popped;
         return instance_attribute_value(a, canonical(c.args[0]), c.values[0], name, &redirect, false);
     }
+    static PyObject* const plain_init = _PyType_Lookup(&PyBaseObject_Type, interned("__init__"));
+    if (object == plain_init && c.args.size() == 1 && !c.kwnames) return pend_constant(); // super().__init__() at the end of the line
     if (PyType_Check(object)) return call_type(a, reinterpret_cast<PyTypeObject*>(object), c, redirect, popped);
     if (names().is_plain_instance_type(type)) {
         PyObject* found = _PyType_Lookup(type, interned("__call__"));
@@ -141,6 +143,26 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
     if (auto answer = call_method(a, c)) return *answer;
     if (auto answer = call_builtin(a, c, redirect, popped)) return *answer;
     return call_library(a, std::move(c));
+}
+
+/// `with manager:` where __enter__ and __exit__ are Python functions of its type.
+Recording::Before Recording::with_start(Activation& a, Redirect& redirect) {
+    PyObject* manager = a.sp[-1];
+    PyTypeObject* type = Py_TYPE(manager);
+    if (!know(a.shadow(a.sp - 1), manager)) return stop_refused(a);
+    const ShadowId id = canonical(a.shadow(a.sp - 1));
+    const Shadow::Kind kind = shadows_[id].kind;
+    if ((kind != Shadow::object && kind != Shadow::fresh) || !names().is_plain_instance_type(type) || !limits_.inline_functions) return stop(a, "a with statement", "");
+    PyObject* enter = _PyType_Lookup(type, interned("__enter__"));
+    PyObject* exit = _PyType_Lookup(type, interned("__exit__"));
+    const auto follows = [](PyObject* f) { return f && PyFunction_Check(f) && !(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f))->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)); };
+    if (!follows(enter) || !follows(exit)) return stop(a, std::string("a with statement of a ") + type->tp_name, "");
+    guard_type_attribute(type, interned("__enter__"), enter);
+    guard_type_attribute(type, interned("__exit__"), exit);
+    identity_object(enter);
+    const Before answer = redirect_to(a, enter, {id}, {manager}, 1, Redirect::identity, redirect);
+    if (answer == Before::redirect) calls_.back().exit = exit;
+    return answer;
 }
 
 /// functools.partial: its function with its arguments before those of the call.
@@ -261,6 +283,15 @@ bool Recording::states_fact(PyObject* function, const Call& c) {
     return (PyFunction_Check(c.values[0]) || PyMethod_Check(c.values[0])) && fixed_value(c.args[0], c.values[0]);
 }
 
+namespace {
+/// torch.no_grad and torch.enable_grad, whose __new__ only tells a decorator from a manager.
+bool is_grad_switch(PyTypeObject* type) {
+    if (std::strcmp(type->tp_name, "no_grad") != 0 && std::strcmp(type->tp_name, "enable_grad") != 0) return false;
+    PyObject* module = type->tp_dict ? PyDict_GetItemWithError(type->tp_dict, interned("__module__")) : nullptr;
+    return module && PyUnicode_Check(module) && PyUnicode_CompareWithASCIIString(module, "torch.autograd.grad_mode") == 0;
+}
+} // namespace
+
 Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& c, Redirect& redirect, int popped) {
     if (auto answer = call_builtin(a, c, redirect, popped)) return *answer;
     if (is_record(type)) return make_record(a, type, c);
@@ -278,13 +309,21 @@ Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& 
         own_python_ = true; // the library's __new__
         return pend_raise(a, std::string("a call of ") + type->tp_name + ", which raises");
     }
-    if (!names().is_plain_instance_type(type) || Py_TYPE(type) != &PyType_Type || type->tp_new != PyBaseObject_Type.tp_new || type->tp_del ||
+    const bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || (is_grad_switch(type) && c.args.empty());
+    if (!names().is_plain_instance_type(type) || Py_TYPE(type) != &PyType_Type || !plain_new || type->tp_del ||
         _PyType_Lookup(type, interned("__del__")) || (type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) ||
         (names().module && PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), names().module) == 1))
         return call_library(a, std::move(c));
     PyObject* init = _PyType_Lookup(type, interned("__init__"));
     guard_type_attribute(type, interned("__init__"), init);
     guard_type_attribute(type, interned("__new__"), _PyType_Lookup(type, interned("__new__")));
+    static PyObject* const plain_init = _PyType_Lookup(&PyBaseObject_Type, interned("__init__"));
+    if (init == plain_init && c.args.empty()) {
+        pending_shadow_ = fresh(NewObject::instance, {}, type);
+        pending_ = PendingKind::instance;
+        own_python_ = type->tp_new != PyBaseObject_Type.tp_new; // torch's __new__
+        return Before::perform;
+    }
     if (!init || !PyFunction_Check(init)) return stop(a, "a class without an __init__ of its own is instantiated", "");
     PyObject* object = type->tp_alloc(type, 0);
     if (!object) {

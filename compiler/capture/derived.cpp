@@ -245,7 +245,8 @@ bool Recording::is_remembered(PyObject* callable, const Call& c) {
     return true;
 }
 
-/// ContextVar.set() and reset() in pairs: nobody outside sees what was set between. A pair that is open at an exit ends in no segment.
+/// ContextVar.set() and reset() in pairs: nobody outside sees what was set between. Where a pair is open at an exit, a commit sets the
+/// variable again, for the token that the frames there hold.
 Recording::Before Recording::context_method(Activation& a, const Call& c, const char* name) {
     const ShadowId variable = canonical(c.args[0]);
     std::vector<ContextValue>& values = context_[variable];
@@ -255,7 +256,10 @@ Recording::Before Recording::context_method(Activation& a, const Call& c, const 
         s.kind = Shadow::derived;
         s.type = &PyContextToken_Type;
         const ShadowId token = add(std::move(s));
-        made_.try_emplace(token);
+        static PyObject* const set = _PyType_Lookup(&PyContextVar_Type, interned("set"));
+        Made& made = made_[token];
+        made.callable = set;
+        made.args = {variable, canonical(c.args[1])};
         values.push_back({token, canonical(c.args[1])});
         return pend_fixed(token);
     }

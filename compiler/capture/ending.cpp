@@ -1,6 +1,7 @@
 // How a segment ends: the frames at its exit, the guards that hold for the whole of it, the outputs of its graph.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
+#include "compiler/python/ambient.h"
 #include "compiler/python/array.h"
 #include <algorithm>
 
@@ -36,6 +37,10 @@ void Recording::finish(Activation* innermost, Exit exit) {
         for (size_t k = 0; k < chain.size(); k++) {
             Activation& a = *chain[k];
             const bool inner = k + 1 == chain.size();
+            if (!inner && a.decoded->instructions[static_cast<size_t>(a.at)].op == bytecode::Op::with_start) {
+                discarded_ = true;
+                why_not_ = "a break inside __enter__: " + exit.reason;
+            }
             if (k > 0 && frame::in_generator(a.frame)) {
                 discarded_ = true;
                 why_not_ = "a break inside a generator: " + exit.reason;
@@ -85,7 +90,8 @@ void Recording::finish(Activation* innermost, Exit exit) {
             segment_.effects.push_back(std::move(e));
         }
     for (const auto& [variable, values] : context_)
-        if (!values.empty()) discarded_ = true, why_not_ = "a context variable is set at the break: " + exit.reason;
+        if (!values.empty() && (values.size() > 1 || !built_.contains(values.back().token))) discarded_ = true, why_not_ = "a context variable is set at the break: " + exit.reason;
+    if (python::grad_enabled() != grad_at_start_) exit.grad_mode = python::grad_enabled();
     segment_.exit = std::move(exit);
     add_identity_guards();
     add_memory_guards();

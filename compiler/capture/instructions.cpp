@@ -117,7 +117,7 @@ Recording::Before Recording::dispatch(Activation& a, const Instruction& i, Redir
         const bool plain = raised && (shadows_[raised].kind == Shadow::derived || shadows_[raised].identity) && (i.arg == 1 || a.sp[-1] == Py_None);
         return plain ? pend_raise(a, "an exception is raised") : stop(a, "an exception is raised", "");
     }
-    case Op::with_start: return stop(a, "a with statement", "");
+    case Op::with_start: return with_start(a, redirect);
     case Op::leave_frame:
         if (!calls_.empty() && calls_.back().generator && calls_.back().caller == a.up) return Before::perform;
         return stop(a, "a generator yields", "");
@@ -164,6 +164,11 @@ ShadowId Recording::after(Activation& a, const Instruction& i, PyObject* result,
     case PendingKind::iterator_next: return finish_iterator(result);
     case PendingKind::derived: return finish_derived(a, result);
     case PendingKind::generator: return finish_generator(result);
+    case PendingKind::instance:
+        if (!result) return 0;
+        by_object_[result] = pending_shadow_;
+        shadows_[pending_shadow_].real = result;
+        return pending_shadow_;
     default: return 0;
     }
 }

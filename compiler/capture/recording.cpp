@@ -2,6 +2,7 @@
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include "compiler/frame/layout.h"
+#include "compiler/python/ambient.h"
 #include "compiler/python/array.h"
 
 namespace dyno::capture {
@@ -19,6 +20,7 @@ Recording::~Recording() = default;
 
 void Recording::begin(Activation& root) {
     root_ = &root;
+    grad_at_start_ = python::grad_enabled();
     const int locals = root.code->co_nlocalsplus;
     const auto depth = static_cast<int>(root.sp - root.base);
     for (int k = 0; k < locals + depth; k++) {

@@ -97,7 +97,7 @@ class Recording final : public frame::Recorder {
         std::string name;
     };
     enum class Builtin : uint8_t;
-    enum class PendingKind : uint8_t { none, fixed, constant, call, called, iterator_next, stored, in_place, raises, derived, generator };
+    enum class PendingKind : uint8_t { none, fixed, constant, call, called, iterator_next, stored, in_place, raises, derived, generator, instance };
 
     Shadow& at(ShadowId id);
     ShadowId canonical(ShadowId id) const;
@@ -349,6 +349,7 @@ class Recording final : public frame::Recorder {
     void avoid(PyCodeObject* generator);
     void avoid_unfinished();
     bool is_dropped_generator(PyCodeObject* code) const;
+    Before with_start(Activation& a, Redirect& redirect);
     Before send(Activation& a, Redirect& redirect);
     Before call_next(Activation& a, const Call& c, Redirect& redirect, int popped);
     std::optional<Before> consume(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped);
@@ -371,6 +372,7 @@ class Recording final : public frame::Recorder {
     size_t last_row_ = 0;
     const Activation* here_ = nullptr;      // the activation of the instruction under way: guards are for its line
     Owned<> call_names_, redirect_names_, number_;
+    bool grad_at_start_ = false;
     bool made_function_ = false;
     bool own_python_ = false; // the running instruction is modelled, though the library runs Python in it (nn.Module.__getattr__)
     Activation* pending_activation_ = nullptr;
@@ -417,6 +419,7 @@ class Recording final : public frame::Recorder {
         Redirect::After after;
         ShadowId instance;
         ShadowId generator = 0; // no call, but this generator goes on
+        PyObject* exit = nullptr; // of __enter__: the type's __exit__
         bool opaque = false; // an error that comes out of it goes its own way: __getattr__ would be asked next
     };
     /// How an attribute is asked for: by LOAD_ATTR, or by getattr() or hasattr().

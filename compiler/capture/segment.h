@@ -141,6 +141,7 @@ struct ExternTemplate {
     Owned<> callable;            // a library's C or Python callable: torch.matmul, Tensor.view
     std::vector<ValueRef> args;  // positional then keyword
     Owned<> kwnames;             // tuple or null
+    int8_t grad_mode = -1;       // the grad mode in which it ran, where that was not the one at the segment's start
     bool releases = false;       // long: worth releasing the GIL (not needed for Python callables)
     enum Draws : uint8_t { nothing, torch_numbers, numpy_numbers } draws = nothing; // from a global generator, put back if the replay fails
     std::vector<uint32_t> results; // indices into outcomes
@@ -192,6 +193,7 @@ struct Exit {
     std::vector<FrameRecipe> frames; // breaks, cut: the state before instruction frames.back().unit
     std::string reason, hint;        // breaks: plain words
     SourceSpan at;
+    int8_t grad_mode = -1;           // the grad mode that a commit leaves behind, where that is not the one at the segment's start
 };
 
 /// A line of the user's source and what became of it, for `explain`.

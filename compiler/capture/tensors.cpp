@@ -2,6 +2,7 @@
 #include "compiler/capture/lowerings.h"
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
+#include "compiler/python/ambient.h"
 #include "compiler/python/array.h"
 #include "compiler/python/tensor.h"
 #include <algorithm>
@@ -383,6 +384,7 @@ uint32_t Recording::make_extern(const Call& c, bool view) {
     if (of_numpy) segment_.numpy_externs = true;
     std::string unused;
     if (!c.row && purity_of(c.callable, unused) == Purity::random && !is_idle(c)) t.draws = of_numpy ? ExternTemplate::numpy_numbers : ExternTemplate::torch_numbers;
+    if (python::grad_enabled() != grad_at_start_) t.grad_mode = python::grad_enabled();
     segment_.externs.push_back(std::move(t));
     return index;
 }

@@ -232,6 +232,20 @@ bool grad_enabled() {
     return ask_torch("is_grad_enabled");
 }
 
+bool set_grad_enabled(bool on) {
+    static PyObject* const function = [] {
+        const Owned<> c = Owned<>::steal(torch_state.module ? PyObject_GetAttrString(torch_state.module, "_C") : nullptr);
+        PyObject* found = c ? PyObject_GetAttrString(c.get(), "_set_grad_enabled") : nullptr;
+        if (!found) PyErr_Clear();
+        return found;
+    }();
+    if (!function) return false;
+    KeepError keep;
+    const Owned<> done = Owned<>::steal(PyObject_CallOneArg(function, on ? Py_True : Py_False));
+    if (!done) PyErr_Clear();
+    return static_cast<bool>(done);
+}
+
 bool inference_mode() {
     if (plan.way == Way::none) return false;
     if (plan.way == Way::raw)

@@ -31,6 +31,21 @@ const char* ambient_reason(const Ambient& ambient);
 /// Of this thread now; false and false while torch is not there.
 bool grad_enabled();
 bool inference_mode();
+/// torch.set_grad_enabled(on) for this thread; false, with no error set, where torch cannot be asked. GIL.
+bool set_grad_enabled(bool on);
+/// Holds the grad mode of this thread to a value while it lives. GIL.
+class GradMode {
+  public:
+    explicit GradMode(bool on) : before_(grad_enabled()), changed_(before_ != on && set_grad_enabled(on)) {}
+    ~GradMode() {
+        if (changed_) set_grad_enabled(before_);
+    }
+    GradMode(const GradMode&) = delete;
+    GradMode& operator=(const GradMode&) = delete;
+
+  private:
+    bool before_, changed_;
+};
 /// torch.are_deterministic_algorithms_enabled().
 bool deterministic_algorithms();
 

@@ -1,6 +1,7 @@
 // Checked replays: every output is computed again by the eager calls (twins) that recording kept, on the untouched inputs, and compared.
 // Eager calls that the replay made itself are not repeated: their results are taken, so random numbers stay as they are.
 #include "compiler/graph/op_info.h"
+#include "compiler/python/ambient.h"
 #include "compiler/python/array.h"
 #include "compiler/python/tensor.h"
 #include "compiler/replay/run_state.h"
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
+#include <optional>
 
 namespace dyno::replay {
 namespace {
@@ -188,6 +190,8 @@ PyObject* Twins::call(uint32_t twin, NodeId node) {
         args.push_back(held.back().get());
     }
     const size_t named = call.kwnames ? static_cast<size_t>(PyTuple_GET_SIZE(call.kwnames.get())) : 0;
+    std::optional<python::GradMode> mode;
+    if (call.grad_mode >= 0) mode.emplace(call.grad_mode != 0);
     auto result = Owned<>::steal(PyObject_Vectorcall(call.callable.get(), args.data(), args.size() - named, call.kwnames.get()));
     if (!result) throw ComputeFailed();
     for (uint32_t index : call.results) {

@@ -1,6 +1,7 @@
 // The compute phase: kernels and eager calls in the schedule's order. Writes only memory the replay owns; a failure of any kind is ComputeFailed
 // and leaves nothing behind. Without the GIL only launches run.
 #include "compiler/frame/frame_state.h"
+#include "compiler/python/ambient.h"
 #include "compiler/python/array.h"
 #include "compiler/python/tensor.h"
 #include "compiler/python/torch_door.h"
@@ -188,8 +189,11 @@ void run_extern(RunState& run, const Stretch& stretch) {
     PyObject** args = run.arguments.data() + 1; // the place before is the callee's to use
     for (size_t i = 0; i < call.args.size(); ++i) args[i] = run.value(call.args[i]);
     const size_t named = call.kwnames ? static_cast<size_t>(PyTuple_GET_SIZE(call.kwnames.get())) : 0;
+    std::optional<python::GradMode> mode;
+    if (call.grad_mode >= 0) mode.emplace(call.grad_mode != 0);
     auto result = Owned<>::steal(
         PyObject_Vectorcall(call.callable.get(), args, (call.args.size() - named) | PY_VECTORCALL_ARGUMENTS_OFFSET, call.kwnames.get()));
+    mode.reset();
     run.externs++;
     if (!result) throw ComputeFailed();
     // A sequence was recorded with all its items: one of another length is another result.

@@ -127,6 +127,7 @@ bool finish(RunState& run, Outcome& outcome) {
     if (segment.exit.kind == capture::Exit::returns) result = Owned<>::borrow(run.value(segment.exit.result));
     else state = frames_at_exit(run);
     if (commit && !commit->store()) return false;
+    if (segment.exit.grad_mode >= 0) python::set_grad_enabled(segment.exit.grad_mode != 0);
     outcome.result = result.release();
     outcome.state = std::move(state);
     return true;
