@@ -417,18 +417,6 @@ Left run(Running& a) {
             v = perform::unpack(*i, sp[-1]);
             if (v == in_pythons_words()) goto hand_back;
             if (!v) goto error;
-            const bool open = i->op == Op::unpack_ex;
-            const auto before = static_cast<Py_ssize_t>(open ? i->arg & 0xff : i->arg), after = static_cast<Py_ssize_t>(open ? i->arg >> 8 : 0);
-            if (open) { // the values in the middle become one list
-                const Py_ssize_t n = PyList_GET_SIZE(v);
-                PyObject* middle = PyList_GetSlice(v, before, n - after);
-                if (!middle || PyList_SetSlice(v, before, n - after, nullptr) < 0 || PyList_Insert(v, before, middle) < 0) {
-                    Py_XDECREF(middle);
-                    Py_DECREF(v);
-                    goto error;
-                }
-                Py_DECREF(middle);
-            }
             const Py_ssize_t count = PyList_GET_SIZE(v);
             PyObject** items = reinterpret_cast<PyListObject*>(v)->ob_item;
             std::unique_ptr<ShadowId[]> ids;

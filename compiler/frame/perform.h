@@ -29,7 +29,7 @@ PyObject* format(const Instruction& i, PyObject** sp);
 /// `*target += addition` on exact strings without a copy where nobody else holds the left one. 0 or -1.
 int append_text(PyObject** target, PyObject* addition);
 
-// ---- unpacking: a list of the values (UNPACK_SEQUENCE: exactly arg; UNPACK_EX: all of them)
+// ---- unpacking: a list of the values (UNPACK_SEQUENCE: exactly arg; UNPACK_EX: those in the middle as one list)
 PyObject* unpack(const Instruction& i, PyObject* from);
 
 // ---- names and attributes

@@ -227,6 +227,9 @@ PyObject* unpack(const Instruction& i, PyObject* from) {
         PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %zd)", before);
         return nullptr;
     }
+    if (!open) return items.release();
+    const auto middle = Owned<>::steal(PyList_GetSlice(items.get(), before, n - after));
+    if (!middle || PyList_SetSlice(items.get(), before, n - after, nullptr) < 0 || PyList_Insert(items.get(), before, middle.get()) < 0) return nullptr;
     return items.release();
 }
 
