@@ -296,7 +296,10 @@ Recording::Before Recording::store_tensor_item(Activation& a, ShadowId id, PyObj
         args.values[0] = object, args.values[1] = key;
         auto region = lower::getitem(*this, args, graph::Op::slice, from);
         auto path = region ? compose::movement_between(builder_, shadows_[id].node, *region) : std::nullopt;
-        if (!path) return stop(a, "an in-place store by an index of an unusual kind", "");
+        if (!path) {
+            auto answer = store_by_indices(a, id, key_id, v);
+            return answer ? *answer : stop(a, "an in-place store by an index of an unusual kind", "");
+        }
         if (auto mine = views_.find(v); mine != views_.end() && canonical(mine->second.base) == id && same_steps(mine->second.path, *path)) {
             // x[k] += y: what was changed is stored where it lies.
             return pend_write(a, id, {}, {}, nullptr);
@@ -322,6 +325,66 @@ Recording::Before Recording::store_tensor_item(Activation& a, ShadowId id, PyObj
     auto root = value_of_root(id, made, from);
     if (!root) return stop(a, root.reason(), "");
     return pend_write(a, id, *root, made, nullptr);
+}
+
+/// x.scatter_(...): a replay makes the call of the same name without underscore, whose value is put in x's place. `result`: as pend_write.
+Recording::Before Recording::in_place_extern(Activation& a, const Call& c, ShadowId target, PyObject* result) {
+    std::vector<ShadowId> all = c.args;
+    all.push_back(target);
+    if (needs_autograd(all)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
+    if (std::string why = unwritable(target); !why.empty()) return stop(a, why, "");
+    for (ShadowId id : all)
+        if (holds_written(id)) return stop(a, "a tensor that was changed in place is used by a library call", "");
+    for (ShadowId id : all)
+        if (holds_unsized(id)) return stop(a, c.name + " with values whose size depends on data", "");
+    const graph::Type type = builder_.type(shadows_[target].node);
+    if (is_complex(type.dtype) || node_strides_[shadows_[target].node.index] != graph::row_major(type.dims)) return stop(a, c.name + " of a tensor that is not laid out row by row", "");
+    const SourceSpan from = span_of(a);
+    const uint32_t external = make_extern(c, false);
+    if (discarded_) return stop(a, "an argument of " + c.name + " cannot be named", "");
+    const graph::NodeId made = builder_.extern_call(external, type, from);
+    Outcome outcome{};
+    outcome.external = external;
+    outcome.item = -1;
+    outcome.type = names().tensor;
+    outcome.node = made;
+    outcome.strides = graph::row_major(type.dims);
+    node_strides_.resize(builder_.size());
+    node_strides_[made.index] = outcome.strides;
+    segment_.numpy_scalar.resize(builder_.size());
+    segment_.externs[external].results.push_back(static_cast<uint32_t>(segment_.outcomes.size()));
+    segment_.outcomes.push_back(std::move(outcome));
+    auto root = value_of_root(target, made, from);
+    if (!root) return stop(a, root.reason(), "");
+    return pend_write(a, target, *root, made, result);
+}
+
+/// x[i] = y, x[i, j] = y with tensors of integers: index_put.
+std::optional<Recording::Before> Recording::store_by_indices(Activation& a, ShadowId id, ShadowId key_id, ShadowId v) {
+    const graph::Type type = builder_.type(shadows_[id].node);
+    const ShadowId key = canonical(key_id);
+    const std::vector<ShadowId> indices = shadows_[key].kind == Shadow::fresh && shadows_[key].type == &PyTuple_Type ? shadows_[key].parts : std::vector<ShadowId>{key};
+    if (type.domain != graph::Domain::torch || indices.empty() || indices.size() > type.dims.size() || !is_tensor(v)) return std::nullopt;
+    std::vector<int64_t> shape;
+    for (ShadowId index : indices) {
+        if (!is_tensor(index)) return std::nullopt;
+        const graph::Type t = builder_.type(shadows_[canonical(index)].node);
+        if (t.domain != type.domain || t.device != type.device || (t.dtype != DType::i64 && t.dtype != DType::i32)) return std::nullopt;
+        const auto wider = graph::broadcast_dims(shape, t.dims);
+        if (!wider) return std::nullopt;
+        shape = *wider;
+    }
+    shape.insert(shape.end(), type.dims.begin() + static_cast<long>(indices.size()), type.dims.end());
+    const graph::Type given = builder_.type(shadows_[canonical(v)].node);
+    const auto common = graph::broadcast_dims(given.dims, shape);
+    if (given.dtype != type.dtype || given.domain != type.domain || given.device != type.device || !common || *common != shape) return std::nullopt;
+    Call c;
+    c.callable = _PyType_Lookup(names().tensor, interned("index_put"));
+    if (!c.callable) return std::nullopt;
+    c.args = {id, fresh(NewObject::tuple, indices, &PyTuple_Type), canonical(v)};
+    c.nargs = 3;
+    c.name = "torch.Tensor.index_put";
+    return in_place_extern(a, c, id, nullptr);
 }
 
 /// after() will apply it, if the instruction gives `result` (null: whatever it gives).

@@ -483,7 +483,7 @@ Recording::Before Recording::build_set(Activation& a, const std::vector<ShadowId
 
 /// Whether a set made here holds a value: constants by equality, tensors and objects by identity, which guards hold. Nothing: refused.
 std::optional<bool> Recording::is_member(ShadowId set, ShadowId given, PyObject* value) {
-    if (!given || !know(given, value)) return given ? std::nullopt : (refuse("a value of unknown origin in a set"), std::nullopt);
+    if (!given || !know(given, value)) return given ? std::nullopt : (refuse("a value of unknown origin"), std::nullopt);
     const ShadowId id = canonical(given);
     const auto by_identity = [&](ShadowId x) {
         const Shadow& s = shadows_[x];

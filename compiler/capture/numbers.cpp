@@ -2,6 +2,7 @@
 // Python classes a call of their method.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -241,7 +242,20 @@ bool Recording::in_place_method(Activation& a, Call& c, Before& answer) {
         return true;
     }
     PyObject* plain = _PyType_Lookup(names().tensor, interned(name.substr(0, name.size() - 1).c_str()));
+    static const char* const called[] = {"scatter_", "scatter_add_", "scatter_reduce_", "index_add_", "index_copy_", "index_fill_", "index_reduce_", "index_put_",
+                                         "masked_fill_", "masked_scatter_", "put_", "cumsum_", "cumprod_", "tril_", "triu_"};
+    const bool by_call = plain && std::any_of(std::begin(called), std::end(called), [&](const char* one) { return name == one; });
     const CallRow* row = plain ? row_of(plain) : nullptr;
+    if (by_call && !row) {
+        for (size_t k = 0; k < c.args.size(); k++)
+            if (!know_deep(c.args[k], c.values[k])) return answer = stop_refused(a), true;
+        for (ShadowId& id : c.args) id = canonical(id);
+        if (shadows_[c.args[0]].kind != Shadow::tensor || shadows_[c.args[0]].unsized) return false;
+        c.callable = plain;
+        c.name = "torch.Tensor." + name.substr(0, name.size() - 1);
+        answer = in_place_extern(a, c, c.args[0], c.values[0]);
+        return true;
+    }
     const graph::OpKind kind = row ? graph::info(row->op).kind : graph::OpKind::extern_;
     if (!row || (kind != graph::OpKind::unary && kind != graph::OpKind::binary && kind != graph::OpKind::ternary)) return false;
     for (size_t k = 0; k < c.args.size(); k++)

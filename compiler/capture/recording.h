@@ -308,6 +308,8 @@ class Recording final : public frame::Recorder {
     Before pend_write(Activation& a, ShadowId target, graph::NodeId root_value, graph::NodeId value, PyObject* result);
     static bool in_range(PyObject* value, DType dtype);
     Before in_place_operator(Activation& a, Call c);
+    Before in_place_extern(Activation& a, const Call& c, ShadowId target, PyObject* result);
+    std::optional<Before> store_by_indices(Activation& a, ShadowId id, ShadowId key_id, ShadowId v);
     Before in_place_call(Activation& a, Call c, ShadowId target, PyObject* object);
     Before fill_method(Activation& a, const Call& c, bool returns_self);
     std::optional<Before> out_argument(Activation& a, const Call& c);

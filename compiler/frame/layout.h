@@ -9,7 +9,9 @@
 #undef HAVE_STD_ATOMIC // the internal headers' C11 atomics are not C++; they fall back on compiler builtins
 extern "C" {
 #include <internal/pycore_frame.h>
+#define PyObject_GC_IsFinalized dyno_unused_is_finalized // declared once as a function and once as static, from 3.12 on
 #include <internal/pycore_interp.h>
+#undef PyObject_GC_IsFinalized
 }
 #ifdef DYNO_UNDEFINE_CORE
 #undef Py_BUILD_CORE

@@ -470,3 +470,57 @@ def test_stores_of_what_stands_for_something_else(t):
         t.call(between_inputs, torch.arange(3.0), torch.ones(3) * k)
         t.call(scalar, np.float32(3.25 + k))
         t.call(number, torch.arange(3.0, dtype=torch.float64), 2.5 + k)
+
+
+@program(hits_broken=0)
+def test_in_place_calls_of_the_library(t):
+    @t.compile
+    def made_here(index, source, x):
+        total = torch.zeros(4, 3)
+        total.index_add_(0, index, source)
+        picked = x * 2
+        picked.scatter_(1, index[:, None].expand(3, 2), source[:, :2].contiguous())
+        ranks = torch.zeros_like(index)
+        ranks[index] = torch.arange(3)
+        return total * 2, picked, ranks + 1, picked.cumsum_(0)
+
+    @t.compile
+    def argument(x, index, source):
+        y = x * 2
+        x.index_add_(0, index, source)
+        return y, x.sum()
+
+    @t.compile
+    def view(x, index, source):
+        y = x + 1
+        y[1:3].index_copy_(0, index % 2, source[:3])
+        y.T[0].index_fill_(0, index, 7.0)
+        return y
+
+    @t.compile
+    def pairs(x, i, j, v):
+        y = x * 1
+        y[i, j] = v
+        y[i] = v[:, None] * torch.ones(3)
+        return y, y.put_(i, v)
+
+    for k in range(5):
+        index = torch.tensor([k % 3, (k + 1) % 3, 2])
+        t.call(made_here, index, torch.arange(9.0).reshape(3, 3), torch.ones(3, 3) * k)
+        t.call(argument, torch.ones(4, 3) * k, index, torch.arange(9.0).reshape(3, 3))
+        t.call(view, torch.ones(4, 3) * k, index, torch.arange(9.0).reshape(3, 3)[:, :3])
+        t.call(pairs, torch.ones(3, 3), index, torch.tensor([0, 1, 2]), torch.tensor([5.0, 6.0, 7.0]) + k)
+
+
+@program(hits_broken=0)
+def test_in_place_calls_that_fail(t):
+    @t.compile
+    def f(index, source):
+        total = torch.zeros(4, 3)
+        total.index_add_(0, index, source)
+        ranks = torch.zeros(4)
+        ranks[index] = source[:, 0]
+        return total, ranks
+
+    for bad in (2, 2, 2, 9, -1, 2):
+        t.call(f, torch.tensor([0, 1, bad]), torch.ones(3, 3))
