@@ -85,7 +85,10 @@ void harvest(Recording& r) {
     if (!segment) {
         slot.compiling = false;
         if (r.met_data()) facts.why = r.why_not();
-        else facts.cold_tries += key.unit == 0, facts.why = r.why_not().empty() ? "it met no tensor or array" : r.why_not();
+        else if (key.unit == 0 || facts.why.empty()) { // a rest without work does not explain the whole
+            facts.cold_tries += key.unit == 0;
+            facts.why = r.why_not().empty() ? "it met no tensor or array" : r.why_not();
+        }
         slot.hopeless_reason = r.why_not();
         slot.nothing = true;
         slot.nothing_until = r.stopped_at();

@@ -330,6 +330,12 @@ Recording::Before Recording::extend(Activation& a, const Instruction& i, Redirec
     if (!target || !value || shadows_[target].kind != Shadow::fresh) return stop(a, "a container of unknown origin grows", "");
     switch (i.op) {
     case Op::list_append: shadows_[target].parts.push_back(value); return pend_stored();
+    case Op::set_add: {
+        const auto member = is_member(target, value, a.sp[-1]);
+        if (!member) return stop_refused(a);
+        if (!*member) shadows_[target].parts.push_back(value);
+        return pend_stored();
+    }
     case Op::map_add:
         if (!key_of(a.shadow(a.sp - 2), a.sp[-2]) || !set_fresh_dict_item(target, canonical(a.shadow(a.sp - 2)), value)) return stop(a, "a dict key that is not a constant", "");
         return pend_stored();
@@ -353,6 +359,49 @@ Recording::Before Recording::extend(Activation& a, const Instruction& i, Redirec
         return pend_stored();
     }
     }
+}
+
+/// del x[k] of a list or dict made here.
+Recording::Before Recording::delete_subscript(Activation& a) {
+    PyObject *object = a.sp[-2], *key = a.sp[-1];
+    const ShadowId id = canonical(a.shadow(a.sp - 2));
+    if (!id || shadows_[id].kind != Shadow::fresh) return stop(a, "a del statement", "");
+    PyObject* k = key_of(a.shadow(a.sp - 1), key);
+    if (!k || !is_immutable(k)) return stop(a, "del of an item that is not known before run time", "");
+    if (PyDict_CheckExact(object)) {
+        k = canonical_key(k);
+        if (!fresh_dict_item(id, k)) return stop(a, "del of a dict item that is not there", "");
+        remove_fresh_dict_item(id, k);
+        return pend_stored();
+    }
+    if (!PyList_CheckExact(object) || !PyLong_CheckExact(k)) return stop(a, "a del statement", "");
+    std::vector<ShadowId>& parts = shadows_[id].parts;
+    Py_ssize_t at = PyLong_AsSsize_t(k);
+    if (at < 0) at += static_cast<Py_ssize_t>(parts.size());
+    if (PyErr_Occurred() || at < 0 || at >= static_cast<Py_ssize_t>(parts.size())) return PyErr_Clear(), stop(a, "del of an index that a list does not have", "");
+    parts.erase(parts.begin() + at);
+    return pend_stored();
+}
+
+/// del x.name of an object made here, whose class has no say in it.
+Recording::Before Recording::delete_attribute(Activation& a, PyObject* name) {
+    PyObject* object = a.sp[-1];
+    const ShadowId id = canonical(a.shadow(a.sp - 1));
+    PyTypeObject* type = Py_TYPE(object);
+    if (!id || shadows_[id].kind != Shadow::fresh || shadows_[id].type != type || !names().is_plain_instance_type(type)) return stop(a, "a del statement of an attribute", "");
+    PyObject* deleter = _PyType_Lookup(type, interned("__delattr__"));
+    PyObject* found = _PyType_Lookup(type, name);
+    if (deleter != _PyType_Lookup(&PyBaseObject_Type, interned("__delattr__")) || (found && Py_TYPE(found)->tp_descr_set)) return stop(a, "a del statement of an attribute", "");
+    guard_type_attribute(type, interned("__delattr__"), deleter);
+    guard_type_attribute(type, name, found);
+    std::vector<ShadowId>& parts = shadows_[id].parts;
+    for (size_t k = 0; k + 1 < parts.size(); k += 2) {
+        if (at(parts[k]).real != name) continue;
+        parts.erase(parts.begin() + static_cast<long>(k), parts.begin() + static_cast<long>(k) + 2);
+        places_.erase({id, 'a', name, 0});
+        return pend_stored();
+    }
+    return stop(a, "del of an attribute that is not there", "");
 }
 
 std::optional<std::vector<ShadowId>> Recording::items_left(ShadowId given, PyObject* object) {

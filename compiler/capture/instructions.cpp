@@ -86,10 +86,12 @@ Recording::Before Recording::dispatch(Activation& a, const Instruction& i, Redir
     case Op::contains: return contains(a, i, redirect);
     case Op::subscript: return subscript(a, i, redirect);
     case Op::store_subscript: return store_subscript(a, i);
+    case Op::delete_subscript: return delete_subscript(a);
+    case Op::delete_attr: return delete_attribute(a, name_at(a, i.arg));
     case Op::build_tuple: case Op::build_list: case Op::build_map: case Op::build_const_map: case Op::build_slice: case Op::build_set:
         return build(a, i);
     case Op::build_string: case Op::format_value: case Op::format_simple: case Op::format_spec: case Op::convert: return format_value(a, i);
-    case Op::list_append: case Op::list_extend: case Op::list_to_tuple: case Op::map_add: case Op::dict_merge: case Op::dict_update:
+    case Op::list_append: case Op::set_add: case Op::list_extend: case Op::list_to_tuple: case Op::map_add: case Op::dict_merge: case Op::dict_update:
         return extend(a, i, redirect);
     case Op::unpack: case Op::unpack_ex: return unpack(a, i, redirect);
     case Op::get_iter: return get_iter(a, i, redirect);

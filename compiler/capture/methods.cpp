@@ -48,10 +48,26 @@ Recording::Before Recording::list_method(Activation& a, const Call& c, const cha
         shadows_[self].parts.insert(shadows_[self].parts.end(), items->begin(), items->end());
         return pend_fixed(constant(Py_None));
     }
-    if (made_here && is("pop") && !shadows_[self].parts.empty() && n == 0) {
-        const ShadowId last = shadows_[self].parts.back();
-        shadows_[self].parts.pop_back();
-        return pend_fixed(last);
+    std::vector<ShadowId>& parts = shadows_[self].parts;
+    const auto length = static_cast<Py_ssize_t>(parts.size());
+    if (made_here && (is("pop") || is("insert")) && n <= 2 && (is("pop") ? n <= 1 && length > 0 : n == 2)) {
+        PyObject* key = n == 0 ? nullptr : key_of(c.args[1], c.values[1]);
+        if (n > 0 && (!key || !PyLong_CheckExact(key))) return stop(a, "a list index that is not known before run time", "");
+        Py_ssize_t at = key ? PyLong_AsSsize_t(key) : -1;
+        if (PyErr_Occurred()) return PyErr_Clear(), stop(a, "a list index that is not known before run time", "");
+        if (at < 0) at += length;
+        if (is("insert")) {
+            parts.insert(parts.begin() + std::clamp<Py_ssize_t>(at, 0, length), canonical(c.args[2]));
+            return pend_fixed(constant(Py_None));
+        }
+        if (at < 0 || at >= length) return stop(a, "pop() of an index that a list does not have", "");
+        const ShadowId item = parts[static_cast<size_t>(at)];
+        parts.erase(parts.begin() + at);
+        return pend_fixed(item);
+    }
+    if (made_here && is("clear") && n == 0) {
+        parts.clear();
+        return pend_fixed(constant(Py_None));
     }
     if (made_here && is("reverse")) {
         std::reverse(shadows_[self].parts.begin(), shadows_[self].parts.end());
@@ -95,6 +111,15 @@ Recording::Before Recording::dict_method(Activation& a, const Call& c, const cha
     if (is("pop") && n == 2) { // what is not there is not removed
         PyObject* key = key_of(c.args[1], c.values[1]);
         if (key && is_immutable(key) && !PyDict_GetItemWithError(c.values[0], key)) return dict_get(a, c);
+    }
+    if (is("setdefault") && (n == 1 || n == 2) && at(c.args[0]).kind == Shadow::object) {
+        PyObject* key = key_of(c.args[1], c.values[1]);
+        if (!key || !is_immutable(key)) return stop(a, "a dict key that is not known before run time", "");
+        if (PyDict_GetItemWithError(c.values[0], canonical_key(key))) return dict_get(a, c);
+        const ShadowId value = n == 2 ? canonical(c.args[2]) : constant(Py_None);
+        guard_absent_key(canonical(c.args[0]), canonical_key(key));
+        const Before stored = store_item(a, c.args[0], key, c.values[0], value);
+        return stored == Before::perform ? pend_fixed(value) : stored;
     }
     return stop(a, std::string("the dict method ") + name, "");
 }

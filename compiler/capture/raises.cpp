@@ -28,6 +28,18 @@ Recording::Before Recording::pend_raise(Activation& a, std::string reason) {
 
 bool Recording::raised(Activation& a, const Instruction& i) {
     if (finished_) return false;
+    if (!calls_.empty() && calls_.back().caller == &a && calls_.back().generator && generator_of(calls_.back().generator).state == Generator::ended) {
+        const Inlined next = calls_.back(); // of a generator that returned: StopIteration
+        calls_.pop_back();
+        if (!is_caught(a)) {
+            calls_.push_back(next);
+            failed(a, i);
+            return false;
+        }
+        raising_ = a.decoded->handler_of(a.at) == nullptr;
+        pending_ = PendingKind::none;
+        return true;
+    }
     const bool below = raising_ && !calls_.empty() && calls_.back().caller == &a;
     if (!below && (pending_ != PendingKind::raises || foreign_)) {
         failed(a, i);

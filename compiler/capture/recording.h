@@ -329,6 +329,8 @@ class Recording final : public frame::Recorder {
     std::optional<std::vector<ShadowId>> items_of_set(ShadowId id, PyObject* object);
     Before build_set(Activation& a, const std::vector<ShadowId>& ids, PyObject* const* values);
     Before call_set(Activation& a, const Call& c);
+    Before delete_subscript(Activation& a);
+    Before delete_attribute(Activation& a, PyObject* name);
     bool set_fresh_dict_item(ShadowId id, ShadowId key, ShadowId value);
     void remove_fresh_dict_item(ShadowId id, PyObject* key);
     std::optional<std::vector<ShadowId>> dict_items(ShadowId given, PyObject* object);

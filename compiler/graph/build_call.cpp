@@ -16,7 +16,7 @@ Refusal BuildCall::refuse(const std::string& why) const { return {fmt::format("{
 static bool is_host_number(const Builder& b, NodeId id) {
     const Node& node = b[id];
     if (node.op == Op::scalar || node.op == Op::constant) return true;
-    return node.op == Op::cast && is_host_number(b, node.operands[0]);
+    return (node.op == Op::cast || (node.op == Op::reshape && node.type.dims.empty())) && is_host_number(b, node.operands[0]);
 }
 
 Result<bool> BuildCall::settle_place() {

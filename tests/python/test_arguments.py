@@ -135,3 +135,58 @@ def test_slices_of_modules(t):
     with torch.no_grad():
         for n in (0, 1, 3, 3, 2, 2):
             t.call(f, torch.ones(2, 3), n)
+
+
+@program(hits_broken=0)
+def test_containers_that_are_edited(t):
+    class Box:
+        pass
+
+    @t.compile
+    def f(x, d, n):
+        items = [x, x + 1, x * 2]
+        items.insert(1, x - 1)
+        items.insert(-1, x * 5)
+        items.insert(99, x)
+        second = items.pop(1)
+        del items[0], items[-1]
+        table = {"a": x, "b": 2, "c": 3}
+        del table["b"]
+        kinds = {k % 3 for k in range(7)}
+        box = Box()
+        box.a, box.b = x, 1
+        del box.b
+        first = d.setdefault("first", x * 3)
+        again = d.setdefault("first", None)
+        d.setdefault("none")
+        copied = items.copy()
+        items.clear()
+        return second, copied, items, table, kinds, vars(box), first is again, hasattr(box, "b")
+
+    for k in range(4):
+        d = {} if k % 2 else {"first": torch.ones(1)}
+        t.call(f, torch.arange(2.0) + k, d, k)
+        t.note(d)
+
+
+@program(hits_broken=0)
+def test_edits_that_fail(t):
+    class Box:
+        pass
+
+    @t.compile
+    def f(x, how):
+        y = x * 2
+        items, table, box = [y, x], {"a": y}, Box()
+        if how == "pop":
+            items.pop(5)
+        if how == "del":
+            del items[7]
+        if how == "key":
+            del table["z"]
+        if how == "attribute":
+            del box.nothing
+        return items, table
+
+    for how in ("", "", "pop", "del", "key", "attribute", ""):
+        t.call(f, torch.ones(2), how)

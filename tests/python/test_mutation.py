@@ -524,3 +524,30 @@ def test_in_place_calls_that_fail(t):
 
     for bad in (2, 2, 2, 9, -1, 2):
         t.call(f, torch.tensor([0, 1, bad]), torch.ones(3, 3))
+
+
+@program(hits_broken=0)
+def test_numbers_stored_by_masks(t):
+    @t.compile
+    def f(x, k, v):
+        y = x.clone()
+        y[y < -0.5] = 0
+        z = x * 2
+        z[x > 0] = k
+        w = x + 1
+        w[z == w] = v
+        x[x < 0] = 0.25
+        return y, z, w
+
+    @t.compile
+    def arrays(a, k):
+        b = a.copy()
+        b[b < 0] = 0
+        c = a * 2
+        c[a > 0] = k
+        return b, c
+
+    for k in (1, 2, 2.5, -1, 3):
+        t.call(f, torch.arange(-3.0, 3.0), k, torch.tensor(7.0))
+        t.call(f, torch.arange(-3, 3, dtype=torch.float64).reshape(2, 3), k, torch.tensor(7.0, dtype=torch.float64))
+        t.call(arrays, np.arange(-3.0, 3.0), k)

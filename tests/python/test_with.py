@@ -229,3 +229,34 @@ def test_context_variables_that_are_set_at_a_break(t):
         for k in range(4):
             t.call(f, torch.ones(2) * k, "ab"[k % 2])
             t.note(m.kind.get())
+
+
+@program(hits_broken=0)
+def test_managers_made_of_generators(t):
+    m = t.module("""
+        import contextlib
+        @contextlib.contextmanager
+        def scaled(k, log):
+            log.append("in")
+            try:
+                yield k * 2
+            finally:
+                log.append("out")
+        @contextlib.contextmanager
+        def plain(k):
+            yield k
+        def f(x, log):
+            with scaled(3, log) as k:
+                y = x * k
+            with plain(2) as n:
+                y = y + n
+            return y, log
+        def fails(x, log):
+            with scaled(3, log) as k:
+                y = (x * k).reshape(9, 9)
+            return y
+    """)
+    for name in ("f", "fails"):
+        f = t.compile(getattr(m, name))
+        for k in range(4):
+            t.call(f, torch.ones(2) * k, [])
