@@ -129,6 +129,7 @@ class Recording final : public frame::Recorder {
     /// The same of what an iterator or a view has left, which it then has given.
     std::optional<std::vector<ShadowId>> items_left(ShadowId id, PyObject* object);
     bool needs_autograd(const std::vector<ShadowId>& args);
+    template <class Predicate> bool any_part(ShadowId given, Predicate is) const;
     const std::string& refusal() const { return refusal_; }
     bool refuse(std::string reason, std::string hint = {});
     /// The call under way has an effect (a warning) that an eager call at replay would not place right: it ends the segment.
@@ -393,6 +394,8 @@ class Recording final : public frame::Recorder {
     std::string why_not_, refusal_, hint_, native_reason_;
     std::vector<Shadow> shadows_;
     std::vector<ShadowId> alias_;
+    mutable std::vector<uint32_t> visited_; // by shadow: the last walk that came by
+    mutable uint32_t walk_ = 0;
     std::vector<IteratorShadow> iterators_;
     /// The call that made a generator, until its frame is entered.
     struct Generator {

@@ -5,6 +5,7 @@
 #include "compiler/python/ambient.h"
 #include "compiler/python/array.h"
 #include "compiler/python/tensor.h"
+#include <set>
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -50,12 +51,26 @@ int64_t Recording::last_call(const ValueRef& r) const {
 
 bool Recording::needs_autograd(const std::vector<ShadowId>& args) {
     if (!python::grad_enabled()) return false;
-    for (ShadowId given : args) {
-        const ShadowId id = canonical(given);
-        if (!id) continue;
+    return std::any_of(args.begin(), args.end(), [&](ShadowId given) {
+        return any_part(given, [](const Shadow& s) { return s.kind == Shadow::tensor && s.requires_grad; });
+    });
+}
+
+/// Whether `is` says so of a value or of anything in it, at any depth; what functions hold is not looked at. Values may hold themselves.
+template <class Predicate>
+bool Recording::any_part(ShadowId given, Predicate is) const {
+    visited_.resize(shadows_.size());
+    const uint32_t walk = ++walk_;
+    std::vector<ShadowId> open{canonical(given)};
+    while (!open.empty()) {
+        const ShadowId id = open.back();
+        open.pop_back();
+        if (!id || visited_[id] == walk) continue;
+        visited_[id] = walk;
         const Shadow& s = shadows_[id];
-        if (s.kind == Shadow::fresh && s.type != &PyFunction_Type && needs_autograd(s.parts)) return true;
-        if (s.kind == Shadow::tensor && s.requires_grad) return true;
+        if (is(s)) return true;
+        if (s.kind == Shadow::fresh && s.type == &PyFunction_Type) continue;
+        for (ShadowId part : s.parts) open.push_back(canonical(part));
     }
     return false;
 }
@@ -186,18 +201,14 @@ bool Recording::know_deep(ShadowId given, PyObject* value, int depth) {
     return true;
 }
 bool Recording::holds_written(ShadowId given) const {
-    const Shadow& s = shadows_[root_of(given)];
-    if (s.kind == Shadow::tensor && s.written && s.source != Guard::none_) return true;
-    for (ShadowId p : s.parts)
-        if (p && holds_written(p)) return true;
-    return false;
+    return any_part(given, [&](const Shadow& s) {
+        if (s.kind != Shadow::tensor) return false;
+        const Shadow& root = shadows_[root_of(static_cast<ShadowId>(&s - shadows_.data()))];
+        return root.kind == Shadow::tensor && root.written && root.source != Guard::none_;
+    });
 }
 bool Recording::holds_tensor(ShadowId given) const {
-    const Shadow& s = shadows_[canonical(given)];
-    if (s.kind == Shadow::tensor) return true;
-    for (ShadowId p : s.parts)
-        if (p && holds_tensor(p)) return true;
-    return false;
+    return any_part(given, [](const Shadow& s) { return s.kind == Shadow::tensor; });
 }
 
 Recording::Before Recording::call_library(Activation& a, Call c) { return pend_call(a, std::move(c)); }
@@ -358,7 +369,9 @@ uint32_t Recording::make_extern(const Call& c, bool view) {
     t.callable = Owned<>::borrow(c.callable);
     t.kwnames = Owned<>::borrow(c.kwnames);
     std::vector<graph::NodeId> uses;
+    std::set<ShadowId> seen; // values may hold themselves
     auto collect = [&](auto& self, ShadowId given) -> void {
+        if (!seen.insert(canonical(given)).second) return;
         const Shadow& s = at(given);
         if (s.kind == Shadow::tensor) uses.push_back(s.as_object.valid() ? s.as_object : s.node);
         if (s.kind == Shadow::fresh || s.kind == Shadow::outcome)
@@ -400,11 +413,7 @@ bool Recording::varies(graph::NodeId node) {
 }
 
 bool Recording::holds_unsized(ShadowId given) const {
-    const Shadow& s = shadows_[canonical(given)];
-    if (s.kind == Shadow::tensor) return s.unsized;
-    for (ShadowId p : s.parts)
-        if (p && holds_unsized(p)) return true;
-    return false;
+    return any_part(given, [](const Shadow& s) { return s.kind == Shadow::tensor && s.unsized; });
 }
 /// Whether the size of a tensor or array that the pending call made may be another next time.
 bool Recording::is_unsized(const Call& c, PyObject* result) {

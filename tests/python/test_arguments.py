@@ -190,3 +190,38 @@ def test_edits_that_fail(t):
 
     for how in ("", "", "pop", "del", "key", "attribute", ""):
         t.call(f, torch.ones(2), how)
+
+
+@program(hits_broken=0)
+def test_values_that_hold_themselves(t):
+    class Node:
+        pass
+
+    @t.compile
+    def f(x):
+        node = Node()
+        node.me, node.value = node, x * 2
+        items = [x]
+        items.append(items)
+        table = {"x": x}
+        table["table"] = table
+        y = torch.cat([items[0], node.me.value, table["table"]["x"]])
+        return y, node, items, table
+
+    @t.compile
+    def breaks(x):
+        node, items = Node(), [x + 1]
+        node.items, node.me = items, node
+        items.append(node)
+        print("broken", x.tolist())
+        return node.me.items[0] * 2, items[1] is node, node
+
+    def look(result):
+        y, node, items, table = result
+        return y, node.me is node, node.value, items[1] is items, table["table"] is table, list(table)
+
+    for k in range(4):
+        t.note(look(f(torch.ones(2) * k)))
+        y, same, node = breaks(torch.ones(2) * k)
+        t.note(y, same, node.me is node, node.items[1] is node, node.items[0])
+        t.settle()
