@@ -311,7 +311,9 @@ Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& 
     }
     const bool plain_new = type->tp_new == PyBaseObject_Type.tp_new || (is_grad_switch(type) && c.args.empty());
     // Of another metaclass only what makes instances counts: ABCMeta, which adds isinstance().
-    const bool plain_call = Py_TYPE(type)->tp_call == PyType_Type.tp_call && !(type->tp_flags & Py_TPFLAGS_IS_ABSTRACT);
+    const PyTypeObject* layout = type; // the C state of its instances is that of object
+    while (layout->tp_flags & Py_TPFLAGS_HEAPTYPE) layout = layout->tp_base;
+    const bool plain_call = layout == &PyBaseObject_Type && Py_TYPE(type)->tp_call == PyType_Type.tp_call && !(type->tp_flags & Py_TPFLAGS_IS_ABSTRACT);
     if (!names().is_plain_instance_type(type) || !plain_call || !plain_new || type->tp_del ||
         _PyType_Lookup(type, interned("__del__")) || (type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) ||
         (names().module && PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), names().module) == 1))

@@ -37,9 +37,11 @@ void Recording::finish(Activation* innermost, Exit exit) {
         for (size_t k = 0; k < chain.size(); k++) {
             Activation& a = *chain[k];
             const bool inner = k + 1 == chain.size();
-            if (!inner && a.decoded->instructions[static_cast<size_t>(a.at)].op == bytecode::Op::with_start) {
+            const bytecode::Op op = a.decoded->instructions[static_cast<size_t>(a.at)].op;
+            if (!inner && (op == bytecode::Op::with_start || op == bytecode::Op::binary || op == bytecode::Op::compare)) {
+                // What completes these needs their operands, which frames made from data have no more: __exit__, the other side of ==.
                 discarded_ = true;
-                why_not_ = "a break inside __enter__: " + exit.reason;
+                why_not_ = "a break inside a method of an operator or a manager: " + exit.reason;
             }
             if (k > 0 && frame::in_generator(a.frame)) {
                 discarded_ = true;

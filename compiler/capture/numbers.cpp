@@ -320,7 +320,7 @@ Recording::Before Recording::compare(Activation& a, const Instruction& i, Redire
             if (!key_of((*right)[k], PySequence_Fast_GET_ITEM(y, static_cast<Py_ssize_t>(k)))) return stop(a, "a comparison of sequences of run-time values", "");
         return pend_constant();
     }
-    if (names().is_plain_instance_type(Py_TYPE(x))) {
+    if (names().is_plain_instance_type(Py_TYPE(x)) && !(i.arg & bytecode::to_bool_bit)) {
         PyObject* found = _PyType_Lookup(Py_TYPE(x), interned(compare_methods[op]));
         guard_type_attribute(Py_TYPE(x), interned(compare_methods[op]), found);
         if (found && PyFunction_Check(found) && !(Py_TYPE(x) != Py_TYPE(y) && PyType_IsSubtype(Py_TYPE(y), Py_TYPE(x)))) {

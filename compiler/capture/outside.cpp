@@ -65,7 +65,7 @@ Shadow& Recording::known_as(ShadowId id, Shadow::Kind kind, PyObject* value) {
 
 bool Recording::know_constant(ShadowId id, PyObject* value) {
     PyTypeObject* type = Py_TYPE(value);
-    const bool alone = value == Py_None || value == Py_Ellipsis || PyBool_Check(value);
+    const bool alone = value == Py_None || value == Py_Ellipsis || value == Py_NotImplemented || PyBool_Check(value);
     const bool singleton = names().is_singleton_type(type);
     const bool slice = PySlice_Check(value) && immutable_by_value(value);
     if (!alone && !slice && !PyUnicode_CheckExact(value) && !PyBytes_CheckExact(value) && type != names().torch_size &&

@@ -190,6 +190,7 @@ Left run(Running& a) {
                     // As CPython's own entering of a Python callee leaves the caller (up to 3.12).
                     if (bytecode::python < 313 && i->op == Op::call && perform::entered_without_c(call_operands(a, *i).callable))
                         set_running(f, units + next - 1);
+                    const bool reflected = i->op == Op::binary && redirect.args[0] != sp[-2];
                     ended = false;
                     v = redirected_call(a, *i, redirect, shadow, ended);
                     a.kwnames = nullptr;
@@ -203,8 +204,14 @@ Left run(Running& a) {
                         PyErr_Clear();
                         goto exhausted;
                     }
+                    if (!v && (i->op == Op::load_attr || i->op == Op::load_method)) perform::tell_attribute_error(sp[-1], name(i->arg));
                     if (!v) Py_CLEAR(exit);
                     if (!v) goto error;
+                    if (v == Py_NotImplemented && (i->op == Op::binary || i->op == Op::compare)) { // it was not the whole of the operator
+                        tell_failed(a, *i);
+                        Py_SETREF(v, perform::after_not_implemented(*i, sp[-2], sp[-1], reflected));
+                        if (!v) goto error;
+                    }
                     if (i->op == Op::unpack || i->op == Op::unpack_ex) {
                         shadow = tell_after(a, *i, v, shadow);
                         shadow_of(sp - 1) = shadow;

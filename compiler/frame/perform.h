@@ -21,6 +21,9 @@ inline PyObject* done_if(int status) { return status < 0 ? nullptr : done(); }
 PyObject* binary(uint32_t op, PyObject* a, PyObject* b);
 PyObject* compare(uint32_t arg, PyObject* a, PyObject* b);
 PyObject* unary(bytecode::Op op, PyObject* v);
+/// What BINARY_OP or COMPARE_OP comes to once a method that was called for it answered NotImplemented: the other operand's method, if it was
+/// not that one (`reflected`), then what holds of any objects, or TypeError.
+PyObject* after_not_implemented(const Instruction& i, PyObject* a, PyObject* b, bool reflected);
 PyObject* slice(PyObject** operands);       // container, from, to
 PyObject* store_slice(PyObject** operands); // value, container, from, to
 PyObject* build(const Instruction& i, PyObject** sp);
@@ -35,6 +38,8 @@ PyObject* unpack(const Instruction& i, PyObject* from);
 // ---- names and attributes
 PyObject* load_global(InterpreterFrame* f, PyObject* name);
 PyObject* load_name(InterpreterFrame* f, PyObject* name);
+/// An AttributeError that __getattr__ raised is told which object and name it is about, as CPython's attribute look-up does.
+void tell_attribute_error(PyObject* object, PyObject* name);
 /// The namespace first, the globals and builtins then.
 PyObject* load_dict_or_global(InterpreterFrame* f, PyObject* scope, PyObject* name);
 /// The class's namespace first, the cell then.

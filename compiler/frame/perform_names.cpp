@@ -110,4 +110,17 @@ PyObject* load_super(const Instruction& i, PyObject* name, PyObject** operands) 
     return super ? PyObject_GetAttr(super.get(), name) : nullptr;
 }
 
+void tell_attribute_error(PyObject* object, PyObject* name) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    auto* error = reinterpret_cast<PyAttributeErrorObject*>(value);
+    if (PyErr_GivenExceptionMatches(value, PyExc_AttributeError) && !error->name && !error->obj) {
+        error->name = Py_NewRef(name);
+        error->obj = Py_NewRef(object);
+    }
+    PyErr_Restore(type, value, trace);
+}
+
 } // namespace dyno::frame::perform

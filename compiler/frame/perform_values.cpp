@@ -124,6 +124,42 @@ PyObject* compare(uint32_t arg, PyObject* a, PyObject* b) {
     return truth < 0 ? nullptr : PyBool_FromLong(truth);
 }
 
+namespace {
+PyObject* compare_after(uint32_t arg, PyObject* a, PyObject* b) {
+    static constexpr int swapped[] = {Py_GT, Py_GE, Py_EQ, Py_NE, Py_LT, Py_LE};
+    static constexpr const char* texts[] = {"<", "<=", "==", "!=", ">", ">="};
+    const uint32_t op = arg & 0xff;
+    if (richcmpfunc other = Py_TYPE(b)->tp_richcompare) {
+        PyObject* v = other(b, a, swapped[op]);
+        if (v != Py_NotImplemented) return v;
+        Py_DECREF(v);
+    }
+    if (op == Py_EQ || op == Py_NE) return PyBool_FromLong((a == b) == (op == Py_EQ));
+    PyErr_Format(PyExc_TypeError, "'%s' not supported between instances of '%.100s' and '%.100s'", texts[op], Py_TYPE(a)->tp_name, Py_TYPE(b)->tp_name);
+    return nullptr;
+}
+
+PyObject* binary_after(uint32_t op, PyObject* a, PyObject* b, bool reflected) {
+    static constexpr const char* methods[] = {"__radd__", "__rand__", "__rfloordiv__", "__rlshift__", "__rmatmul__", "__rmul__", "__rmod__",
+                                              "__ror__", "__rpow__", "__rrshift__", "__rsub__", "__rtruediv__", "__rxor__"};
+    static constexpr const char* texts[] = {"+", "&", "//", "<<", "@", "*", "%", "|", "** or pow()", ">>", "-", "/", "^"};
+    const auto name = Owned<>::steal(PyUnicode_InternFromString(methods[op]));
+    PyObject* found = name && !reflected && Py_TYPE(a) != Py_TYPE(b) ? _PyType_Lookup(Py_TYPE(b), name.get()) : nullptr;
+    if (found) {
+        const auto kept = Owned<>::borrow(found);
+        PyObject* v = PyObject_CallFunctionObjArgs(found, b, a, nullptr);
+        if (v != Py_NotImplemented) return v;
+        Py_DECREF(v);
+    }
+    PyErr_Format(PyExc_TypeError, "unsupported operand type(s) for %.100s: '%.100s' and '%.100s'", texts[op], Py_TYPE(a)->tp_name, Py_TYPE(b)->tp_name);
+    return nullptr;
+}
+} // namespace
+
+PyObject* after_not_implemented(const Instruction& i, PyObject* a, PyObject* b, bool reflected) {
+    return i.op == Op::compare ? compare_after(i.arg, a, b) : binary_after(i.arg, a, b, reflected);
+}
+
 PyObject* unary(Op op, PyObject* v) {
     switch (op) {
     case Op::negative:
