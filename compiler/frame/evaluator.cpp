@@ -190,7 +190,7 @@ Left run(Running& a) {
                     // As CPython's own entering of a Python callee leaves the caller (up to 3.12).
                     if (bytecode::python < 313 && i->op == Op::call && perform::entered_without_c(call_operands(a, *i).callable))
                         set_running(f, units + next - 1);
-                    const bool reflected = i->op == Op::binary && redirect.args[0] != sp[-2];
+                    const bool reflected = i->op == Op::binary && redirect.nargs && redirect.args[0] != sp[-2];
                     ended = false;
                     v = redirected_call(a, *i, redirect, shadow, ended);
                     a.kwnames = nullptr;
