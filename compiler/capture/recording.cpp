@@ -178,10 +178,10 @@ bool Recording::goes_on() {
 void Recording::failed(Activation& a, const Instruction&) {
     if (!finished_) end_before(a, "the next instruction raised or needs CPython's own words", "");
 }
-bool Recording::stranger(PyCodeObject* code) {
+bool Recording::stranger(PyCodeObject* code, bool thrown) {
     if (finished_) return false;
     Activation* top = frame::top_activation();
-    if (making_record_ || is_dropped_generator(code)) return true;
+    if (making_record_ || (thrown && is_dropped_generator(code))) return true;
     if (frame::collecting() && names().is_installed_code(code)) return true; // a library's finaliser: it could have come at any other time
     if ((pending_ == PendingKind::call || pending_ == PendingKind::derived || own_python_) && names().is_library_code(code)) return true; // the library's own Python under its call
     if (top && top->recorder == this) end_before(*top, std::string("Python code ran inside an instruction: ") + PyUnicode_AsUTF8(code->co_qualname), "");

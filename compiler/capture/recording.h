@@ -54,7 +54,7 @@ class Recording final : public frame::Recorder {
     ShadowId leave(Activation& a, PyObject* result, ShadowId shadow) override;
     void failed(Activation& a, const Instruction& i) override;
     bool raised(Activation& a, const Instruction& i) override;
-    bool stranger(PyCodeObject* code) override;
+    bool stranger(PyCodeObject* code, bool thrown) override;
     ShadowId cell(Activation& a, int slot, ShadowId content) override;
     ShadowId yields(Activation& a, PyObject* value, ShadowId shadow) override;
 

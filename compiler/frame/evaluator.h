@@ -116,8 +116,9 @@ class Recorder {
     virtual bool raised(Activation& a, const bytecode::Instruction& i) { return failed(a, i), false; }
     /// A Python frame nobody announced (finaliser, __eq__ in a dict look-up, callback) starts. The segment ends before the
     /// instruction at `at` of the top activation: the running one, or the next one if only old values were being dropped.
+    /// `thrown`: it is a generator's, which is thrown an exception: closed, most often because it was dropped.
     /// True: the frame is known to belong to the running instruction (a library's own Python); it runs natively and the recording goes on.
-    virtual bool stranger(PyCodeObject* code) = 0;
+    virtual bool stranger(PyCodeObject* code, bool thrown) = 0;
 };
 
 /// What the driver answers at a point (after a break's instruction, at the start of a loop's body, after a call in whose

@@ -51,11 +51,11 @@ bool takes(const Rebuild* rebuild, const Session& s, InterpreterFrame* f, PyCode
 
 /// A frame nobody announced ends the segment of the recording in whose instruction it starts.
 /// True: the recorder expected it, and it runs natively.
-bool announce_stranger(Session& s, PyCodeObject* code) {
+bool announce_stranger(Session& s, PyCodeObject* code, bool thrown) {
     const python::KeepError keep; // generator.throw() arrives with its exception set
     Recorder* recorder = s.top->recorder;
     bool expected = false;
-    call_recorder(s, *recorder, [&](Recorder& r) { expected = r.stranger(code); });
+    call_recorder(s, *recorder, [&](Recorder& r) { expected = r.stranger(code, thrown); });
     if (!expected) detach(recorder);
     return expected;
 }

@@ -134,7 +134,7 @@ void ProbeRecorder::failed(Activation& a, const Instruction& i) {
     stopped_ = true;
 }
 
-bool ProbeRecorder::stranger(PyCodeObject* code) {
+bool ProbeRecorder::stranger(PyCodeObject* code, bool) {
     counts_.ended = std::string("a frame of ") + PyUnicode_AsUTF8(code->co_qualname);
     counts_.strangers++;
     stopped_ = true;

@@ -38,7 +38,7 @@ class ProbeRecorder : public Recorder {
     bool enter(Activation& callee, const CallToken& token) override;
     ShadowId leave(Activation& a, PyObject* result, ShadowId shadow) override;
     void failed(Activation& a, const bytecode::Instruction& i) override;
-    bool stranger(PyCodeObject* code) override;
+    bool stranger(PyCodeObject* code, bool thrown) override;
     /// Shadows for what the frame holds already: the next before() gives them.
     void start() { fresh_ = true, skip_ = true; }
     /// The frames' state at the stop, or null.
