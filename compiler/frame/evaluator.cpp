@@ -17,40 +17,6 @@ using bytecode::Instruction;
 using bytecode::Op;
 using perform::in_pythons_words;
 
-// ---- the driver's point
-
-Left ask_driver(Running& a) {
-    FrameState* inner = nullptr;
-    a.want_point = false;
-    set_running(a.frame, units_of(a.code) + a.at);
-    AtPoint answer = AtPoint::go_on;
-    try {
-        answer = driver().at_point(a, inner);
-    } catch (const std::exception& bug) { // nothing was changed: state is checked before it is written
-        if (driver().bug) driver().bug(nullptr, bug.what());
-    }
-    switch (answer) {
-    case AtPoint::go_on:
-        break;
-    case AtPoint::record:
-        return Left::mode;
-    case AtPoint::moved:
-        a.state = inner;
-        a.index = 0;
-        if (inner) return Left::inner;
-        break;
-    case AtPoint::returned:
-        return Left::result;
-    case AtPoint::hand_back:
-        return Left::hand_over;
-    case AtPoint::raised:
-        a.raised = true;
-        break;
-    }
-    a.native_first = a.want_point;
-    return Left::on;
-}
-
 bool tests_for_loop(const Instruction* instructions, int unit) {
     while (instructions[unit].raw == EXTENDED_ARG) unit++;
     return instructions[unit].op == Op::for_iter;
@@ -181,37 +147,13 @@ Left run(Running& a) {
             if (!bytecode::moves_data(i->op)) {
                 Redirect redirect;
                 if (ask_before(a, *i, redirect) == Recorder::Before::redirect) {
-                    if (i->op == Op::with_start) { // CPython finds __exit__ before it enters
-                        v = perform::with_hooks(sp[-1], &exit);
-                        if (v == in_pythons_words()) goto hand_back;
-                        if (!v) goto error;
-                        Py_DECREF(v);
-                    }
-                    // As CPython's own entering of a Python callee leaves the caller (up to 3.12).
-                    if (bytecode::python < 313 && i->op == Op::call && perform::entered_without_c(call_operands(a, *i).callable))
-                        set_running(f, units + next - 1);
-                    const bool reflected = i->op == Op::binary && redirect.nargs && redirect.args[0] != sp[-2];
-                    ended = false;
-                    v = redirected_call(a, *i, redirect, shadow, ended);
+                    const Redirected r = redirected(a, *i, redirect);
                     a.kwnames = nullptr;
-                    if (i->op == Op::send && v) goto sent;
-                    if (ended && i->op == Op::for_iter) {
-                        Py_CLEAR(v);
-                        goto exhausted;
-                    }
-                    if (redirect.generator) v = perform::next_result(v, redirect.made, ended);
-                    if (!v && i->op == Op::for_iter && PyErr_ExceptionMatches(PyExc_StopIteration)) {
-                        PyErr_Clear();
-                        goto exhausted;
-                    }
-                    if (!v && (i->op == Op::load_attr || i->op == Op::load_method)) perform::tell_attribute_error(sp[-1], name(i->arg));
-                    if (!v) Py_CLEAR(exit);
-                    if (!v) goto error;
-                    if (v == Py_NotImplemented && (i->op == Op::binary || i->op == Op::compare)) { // it was not the whole of the operator
-                        tell_failed(a, *i);
-                        Py_SETREF(v, perform::after_not_implemented(*i, sp[-2], sp[-1], reflected));
-                        if (!v) goto error;
-                    }
+                    v = r.value, shadow = r.callee, exit = r.exit, ended = r.ended;
+                    if (r.how == Redirected::in_pythons_words) goto hand_back;
+                    if (r.how == Redirected::raised) goto error;
+                    if (r.how == Redirected::exhausted) goto exhausted;
+                    if (i->op == Op::send) goto sent;
                     if (i->op == Op::unpack || i->op == Op::unpack_ex) {
                         shadow = tell_after(a, *i, v, shadow);
                         shadow_of(sp - 1) = shadow;

@@ -75,7 +75,7 @@ PyObject* hook(PyThreadState* ts, InterpreterFrame* f, int throwflag) {
         return rebuild_frame(ts, f, *s.rebuild);
     }
     const bool announced = takes(s.token, s, ts, f, code);
-    if (recording() && !announced && !only_makes_generator(f, code) && announce_stranger(s, code)) return native(ts, f, throwflag);
+    if (recording() && !announced && !only_makes_generator(f, code) && announce_stranger(s, code, throwflag != 0)) return native(ts, f, throwflag);
     if (throwflag || observed(ts) || locally_observed(code)) return native(ts, f, throwflag);
     const Depth depth(s.depth);
     if (too_deep(s, ts)) return hand_back_unhooked(ts, f); // calls make no C frames then: CPython's own limit is the only one

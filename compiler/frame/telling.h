@@ -1,4 +1,5 @@
-// Inside frame/ only: how the evaluator's loop speaks to a recorder. Each call leaves a.recorder null once the recording ended.
+// Inside frame/ only: how the evaluator's loop speaks to a recorder and to the driver. Each call of a recorder leaves a.recorder null once
+// the recording ended.
 #pragma once
 #include "compiler/frame/session.h"
 #include "compiler/python/ref.h"
@@ -44,21 +45,18 @@ inline void tell_raised(Running& a, const bytecode::Instruction& i) {
     if (a.recorder && !expected) detach(a.recorder);
 }
 
-/// What the recorder wants in place of the instruction's own: a call, whose result is what `after` makes of the callee's, or the next value
-/// of a generator. `ended`: the generator returned, and the result is what it returned.
-inline PyObject* redirected_call(Running& a, const bytecode::Instruction& i, const Redirect& redirect, ShadowId& callee, bool& ended) {
-    Session& s = *a.session;
-    CallToken token{a.thread, redirect.function, a.recorder, &redirect, &a, redirect.generator};
-    CallToken* outer = std::exchange(s.token, &token);
-    PyObject* result = nullptr;
-    if (redirect.generator) ended = PyIter_Send(redirect.generator, Py_None, &result) == PYGEN_RETURN;
-    else result = PyObject_Vectorcall(redirect.function, redirect.args, redirect.nargs, redirect.kwnames);
-    s.token = outer;
-    // Run natively after all (depth limit, a tracer): what happened in it is not recorded, so the segment ends before it.
-    if (!token.taken) tell_failed(a, i);
-    callee = token.result;
-    if (redirect.generator) return result;
-    return pass_through(redirect.after, result, redirect.made);
-}
+/// What came of a Redirect.
+struct Redirected {
+    enum How : uint8_t { completed, raised, exhausted, in_pythons_words } how; // exhausted: FOR_ITER's iterator is at its end
+    PyObject* value = nullptr; // a new reference
+    ShadowId callee = 0;       // the shadow it came back with
+    PyObject* exit = nullptr;  // BEFORE_WITH: the bound __exit__, a new reference
+    bool ended = false;        // SEND: the generator returned, and the value is what it returned
+};
+/// What the recorder wants in place of the instruction's own work: a call, or the next value of a generator.
+Redirected redirected(Running& a, const bytecode::Instruction& i, const Redirect& redirect);
+
+/// Asks the driver what to do at a.at.
+Left ask_driver(Running& a);
 
 } // namespace dyno::frame
