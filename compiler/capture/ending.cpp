@@ -91,8 +91,11 @@ void Recording::finish(Activation* innermost, Exit exit) {
             e.count = s.writes;
             segment_.effects.push_back(std::move(e));
         }
-    for (const auto& [variable, values] : context_)
-        if (!values.empty() && (values.size() > 1 || !built_.contains(values.back().token))) discarded_ = true, why_not_ = "a context variable is set at the break: " + exit.reason;
+    for (const auto& [variable, values] : context_) {
+        if (values.empty()) continue;
+        if (values.size() == 1 && built_.contains(values.back().token)) exit.tokens.push_back(built_.at(values.back().token));
+        else discard("a context variable is set at the break: " + exit.reason);
+    }
     if (python::grad_enabled() != grad_at_start_) exit.grad_mode = python::grad_enabled();
     segment_.exit = std::move(exit);
     add_identity_guards();

@@ -193,6 +193,7 @@ struct Exit {
     std::vector<FrameRecipe> frames; // breaks, cut: the state before instruction frames.back().unit
     std::string reason, hint;        // breaks: plain words
     SourceSpan at;
+    std::vector<uint32_t> tokens;    // fresh values whose making sets a context variable: taken back if the commit fails
     int8_t grad_mode = -1;           // the grad mode that a commit leaves behind, where that is not the one at the segment's start
 };
 

@@ -8,8 +8,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <unordered_map>
 #include <optional>
+#include <unordered_map>
 
 namespace dyno::replay {
 namespace {

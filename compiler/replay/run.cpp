@@ -1,5 +1,6 @@
 // run(): one replay. Guards and reads -> compute -> prepare -> commit -> exit (law 2). Until commit begins nothing outside this replay has
 // changed, whatever went wrong; after it nothing can go wrong.
+#include "compiler/python/ambient.h"
 #include "compiler/replay/run_state.h"
 #include "compiler/support/fault.h"
 #include <optional>
@@ -133,6 +134,16 @@ bool finish(RunState& run, Outcome& outcome) {
     return true;
 }
 
+/// A commit that failed leaves context variables as they were.
+void take_tokens_back(RunState& run) {
+    for (const uint32_t index : run.plan.segment.exit.tokens) {
+        PyObject* token = run.fresh_objects[index];
+        const auto variable = token ? Owned<>::steal(PyObject_GetAttrString(token, "var")) : Owned<>{};
+        if (variable) PyContextVar_Reset(variable.get(), token);
+        PyErr_Clear(); // a token that was used already
+    }
+}
+
 /// Law 2 broken on purpose: what a failed compute phase would have stored is stored.
 void leave_a_trace(RunState& run) {
     try {
@@ -177,7 +188,10 @@ Outcome run_with(LaunchPlan& plan, const Inputs& inputs, Checked* checked) {
         PyErr_Clear();
     }
     if (outcome.kind == Outcome::committed) run.random.forget();
-    else run.random.put_back();
+    else {
+        run.random.put_back();
+        take_tokens_back(run);
+    }
     outcome.kernels = run.kernels;
     outcome.externs = run.externs;
     return outcome;
