@@ -328,7 +328,7 @@ Recording::Before Recording::store_tensor_item(Activation& a, ShadowId id, PyObj
 }
 
 /// x.scatter_(...): a replay makes the call of the same name without underscore, whose value is put in x's place. `result`: as pend_write.
-Recording::Before Recording::in_place_extern(Activation& a, const Call& c, ShadowId target, PyObject* result) {
+Recording::Before Recording::in_place_extern(Activation& a, Call c, ShadowId target, PyObject* result) {
     std::vector<ShadowId> all = c.args;
     all.push_back(target);
     if (needs_autograd(all)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
@@ -339,9 +339,19 @@ Recording::Before Recording::in_place_extern(Activation& a, const Call& c, Shado
         if (holds_unsized(id)) return stop(a, c.name + " with values whose size depends on data", "");
     const graph::Type type = builder_.type(shadows_[target].node);
     if (is_complex(type.dtype) || node_strides_[shadows_[target].node.index] != graph::row_major(type.dims)) return stop(a, c.name + " of a tensor that is not laid out row by row", "");
+    pending_call_ = std::move(c);
+    in_place_target_ = target;
+    pending_result_ = result;
+    pending_ = PendingKind::in_place_call;
+    return Before::perform;
+}
+
+/// The program's own call succeeded: one that raises leaves no trace in the graph.
+ShadowId Recording::finish_in_place_call(Activation& a, PyObject* result) {
     const SourceSpan from = span_of(a);
-    const uint32_t external = make_extern(c, false);
-    if (discarded_) return stop(a, "an argument of " + c.name + " cannot be named", "");
+    const graph::Type type = builder_.type(shadows_[in_place_target_].node);
+    const uint32_t external = make_extern(pending_call_, false);
+    if (discarded_) return end_before(a, "an argument of " + pending_call_.name + " cannot be named", ""), 0;
     const graph::NodeId made = builder_.extern_call(external, type, from);
     Outcome outcome{};
     outcome.external = external;
@@ -354,9 +364,11 @@ Recording::Before Recording::in_place_extern(Activation& a, const Call& c, Shado
     segment_.numpy_scalar.resize(builder_.size());
     segment_.externs[external].results.push_back(static_cast<uint32_t>(segment_.outcomes.size()));
     segment_.outcomes.push_back(std::move(outcome));
-    auto root = value_of_root(target, made, from);
-    if (!root) return stop(a, root.reason(), "");
-    return pend_write(a, target, *root, made, result);
+    auto root = value_of_root(in_place_target_, made, from);
+    if (!root) return end_before(a, root.reason(), ""), 0;
+    pending_root_ = *root;
+    pending_node_ = made;
+    return finish_in_place(a, result);
 }
 
 /// x[i] = y, x[i, j] = y with tensors of integers: index_put.
@@ -384,7 +396,7 @@ std::optional<Recording::Before> Recording::store_by_indices(Activation& a, Shad
     c.args = {id, fresh(NewObject::tuple, indices, &PyTuple_Type), canonical(v)};
     c.nargs = 3;
     c.name = "torch.Tensor.index_put";
-    return in_place_extern(a, c, id, nullptr);
+    return in_place_extern(a, std::move(c), id, nullptr);
 }
 
 /// after() will apply it, if the instruction gives `result` (null: whatever it gives).

@@ -151,6 +151,7 @@ ShadowId Recording::after(Activation& a, const Instruction& i, PyObject* result,
         end_before(a, "what should raise did not", "");
         return 0;
     case PendingKind::in_place: return finish_in_place(a, result);
+    case PendingKind::in_place_call: return finish_in_place_call(a, result);
     case PendingKind::fixed: return pending_shadow_;
     case PendingKind::constant:
         if (!result) return 0;

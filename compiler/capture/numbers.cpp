@@ -253,7 +253,9 @@ bool Recording::in_place_method(Activation& a, Call& c, Before& answer) {
         if (shadows_[c.args[0]].kind != Shadow::tensor || shadows_[c.args[0]].unsized) return false;
         c.callable = plain;
         c.name = "torch.Tensor." + name.substr(0, name.size() - 1);
-        answer = in_place_extern(a, c, c.args[0], c.values[0]);
+        const ShadowId target = c.args[0];
+        PyObject* object = c.values[0];
+        answer = in_place_extern(a, std::move(c), target, object);
         return true;
     }
     const graph::OpKind kind = row ? graph::info(row->op).kind : graph::OpKind::extern_;

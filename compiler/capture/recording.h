@@ -97,7 +97,7 @@ class Recording final : public frame::Recorder {
         std::string name;
     };
     enum class Builtin : uint8_t;
-    enum class PendingKind : uint8_t { none, fixed, constant, call, called, iterator_next, stored, in_place, raises, derived, generator, instance };
+    enum class PendingKind : uint8_t { none, fixed, constant, call, called, iterator_next, stored, in_place, in_place_call, raises, derived, generator, instance };
 
     Shadow& at(ShadowId id);
     ShadowId canonical(ShadowId id) const;
@@ -309,7 +309,8 @@ class Recording final : public frame::Recorder {
     Before pend_write(Activation& a, ShadowId target, graph::NodeId root_value, graph::NodeId value, PyObject* result);
     static bool in_range(PyObject* value, DType dtype);
     Before in_place_operator(Activation& a, Call c);
-    Before in_place_extern(Activation& a, const Call& c, ShadowId target, PyObject* result);
+    Before in_place_extern(Activation& a, Call c, ShadowId target, PyObject* result);
+    ShadowId finish_in_place_call(Activation& a, PyObject* result);
     std::optional<Before> store_by_indices(Activation& a, ShadowId id, ShadowId key_id, ShadowId v);
     Before in_place_call(Activation& a, Call c, ShadowId target, PyObject* object);
     Before fill_method(Activation& a, const Call& c, bool returns_self);
