@@ -81,7 +81,7 @@ class Pacer final : public frame::Recorder {
     bool enter(Activation&, const frame::CallToken&) override { return false; }
     frame::ShadowId leave(Activation&, PyObject*, frame::ShadowId) override { return 0; }
     void failed(Activation&, const bytecode::Instruction&) override {}
-    bool stranger(PyCodeObject*) override { return false; }
+    bool stranger(PyCodeObject*, bool) override { return false; }
 
   private:
     int unit_;

@@ -76,7 +76,7 @@ void harvest(Recording& r) {
     }
     auto segment = r.take();
     if (!segment && r.will_avoid()) {
-        if (s.trace) std::fprintf(stderr, "dyno: recorded %s from %d: nothing for now: %s%s\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, r.why_not().c_str(), end_of(r).c_str());
+        if (s.trace) std::fprintf(stderr, "dyno: recorded %s from %d: nothing, which the next one avoids: %s%s\n", PyUnicode_AsUTF8(key.code->co_qualname), key.unit, r.why_not().c_str(), end_of(r).c_str());
         facts.why = r.why_not();
         slot.recordings--;
         return;

@@ -352,16 +352,6 @@ Recording::Before Recording::call_sequence(Activation& a, const Call& c, Builtin
     return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), tuple ? &PyTuple_Type : &PyList_Type));
 }
 
-/// set(), or a set of what is known.
-Recording::Before Recording::call_set(Activation& a, const Call& c) {
-    if (has_keywords(c) || c.args.size() > 1) return stop(a, "a set of an unusual call", "");
-    if (c.args.empty()) return pend_fixed(fresh(NewObject::set, {}, &PySet_Type));
-    PyObject* from = c.values[0];
-    if (!PyTuple_CheckExact(from) && !PyList_CheckExact(from)) return stop(a, std::string("a set of the items of a ") + Py_TYPE(from)->tp_name, "");
-    const auto items = items_of(c.args[0], from);
-    return items ? build_set(a, *items, PySequence_Fast_ITEMS(from)) : stop_refused(a);
-}
-
 Recording::Before Recording::call_dict(Activation& a, const Call& c) {
     const ShadowId d = fresh(NewObject::dict, {}, &PyDict_Type);
     if (c.nargs > 1) return stop(a, "a dict of an unusual call", "");

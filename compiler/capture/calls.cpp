@@ -88,7 +88,6 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         return pend_derived(std::move(c));
     }
     if (type == &PyFunction_Type) {
-        if (c.nargs == c.args.size() && library_function(object)) return call_library(a, std::move(c));
         if (library_function(object)) return call_library(a, std::move(c));
         return call_python(a, object, c, redirect, popped, Redirect::identity, 0);
     }
@@ -172,28 +171,23 @@ Recording::Before Recording::call_partial(Activation& a, ShadowId id, PyObject* 
     PyObject* first = python::partial_part(object, PartialPart::arguments);
     PyObject* named = python::partial_part(object, PartialPart::keywords);
     if (!function || !first || !named) return stop(a, "a functools.partial of an unusual kind is called", "");
-    ShadowId f = 0;
+    if (shadows_[id].kind != Shadow::object) return stop(a, "a functools.partial of an unusual kind is called", "");
+    const auto part = [&](PartialPart p, PyObject* value) { return raw(source(Source::partial_part, shadows_[id].source, static_cast<uint32_t>(p), nullptr), value); };
+    const ShadowId f = part(PartialPart::function, function), tuple = part(PartialPart::arguments, first), dict = part(PartialPart::keywords, named);
+    if (!know(tuple, first) || !know(dict, named)) return stop_refused(a);
+    const auto items = items_of(tuple, first);
+    if (!items) return stop_refused(a);
+    const auto pairs = dict_items(dict, named);
+    if (!pairs) return stop_refused(a);
     Call made;
+    made.args = *items;
+    for (size_t k = 0; k < items->size(); k++) made.values.push_back(PyTuple_GET_ITEM(first, static_cast<Py_ssize_t>(k)));
     std::vector<std::pair<PyObject*, std::pair<ShadowId, PyObject*>>> keywords; // in the order of the merged dict
-    if (shadows_[id].kind == Shadow::object) {
-        const auto part = [&](PartialPart p, PyObject* value) { return raw(source(Source::partial_part, shadows_[id].source, static_cast<uint32_t>(p), nullptr), value); };
-        f = part(PartialPart::function, function);
-        const ShadowId tuple = part(PartialPart::arguments, first), dict = part(PartialPart::keywords, named);
-        if (!know(tuple, first) || !know(dict, named)) return stop_refused(a);
-        const auto items = items_of(tuple, first);
-        if (!items) return stop_refused(a);
-        made.args = *items;
-        for (size_t k = 0; k < items->size(); k++) made.values.push_back(PyTuple_GET_ITEM(first, static_cast<Py_ssize_t>(k)));
-        const auto pairs = dict_items(dict, named);
-        if (!pairs) return stop_refused(a);
-        for (size_t k = 0; k + 1 < pairs->size(); k += 2) {
-            PyObject* name = at((*pairs)[k]).real;
-            PyObject* value = name && PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(named, name) : nullptr;
-            if (!value) return stop(a, "keyword names that are not known", "");
-            keywords.push_back({name, {(*pairs)[k + 1], value}});
-        }
-    } else {
-        return stop(a, "a functools.partial of an unusual kind is called", "");
+    for (size_t k = 0; k + 1 < pairs->size(); k += 2) {
+        PyObject* name = at((*pairs)[k]).real;
+        PyObject* value = name && PyUnicode_CheckExact(name) ? PyDict_GetItemWithError(named, name) : nullptr;
+        if (!value) return stop(a, "keyword names that are not known", "");
+        keywords.push_back({name, {(*pairs)[k + 1], value}});
     }
     for (size_t k = 0; k < c.nargs; k++) made.args.push_back(c.args[k]), made.values.push_back(c.values[k]);
     made.nargs = made.args.size();

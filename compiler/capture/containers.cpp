@@ -1,7 +1,7 @@
 // Lists, tuples, dicts and slices: made here, or from outside with their lengths and keys guarded as far as used.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
-#include "compiler/python/tensor.h"
+#include "compiler/python/versions.h"
 
 namespace dyno::capture {
 using bytecode::Op;
@@ -392,6 +392,7 @@ Recording::Before Recording::delete_attribute(Activation& a, PyObject* name) {
     PyObject* deleter = _PyType_Lookup(type, interned("__delattr__"));
     PyObject* found = _PyType_Lookup(type, name);
     if (deleter != _PyType_Lookup(&PyBaseObject_Type, interned("__delattr__")) || (found && Py_TYPE(found)->tp_descr_set)) return stop(a, "a del statement of an attribute", "");
+    if (PyObject* dict = python::instance_dict_if_any(object); dict && by_object_.contains(dict)) return stop(a, "an attribute is removed beside its __dict__", "");
     guard_type_attribute(type, interned("__delattr__"), deleter);
     guard_type_attribute(type, name, found);
     std::vector<ShadowId>& parts = shadows_[id].parts;
@@ -505,70 +506,6 @@ void Recording::unpacked(Activation& a, const Instruction& i, PyObject* const* i
 }
 
 // ------------------------------------------------------------------------------------------------ iteration
-/// Constants in the order in which the set has them: strings hash alike as long as the process lives.
-std::optional<std::vector<ShadowId>> Recording::items_of_set(ShadowId id, PyObject* object) {
-    for (ShadowId part : shadows_[id].parts)
-        if (at(part).kind != Shadow::constant) return refuse("the items of a set of run-time values"), std::nullopt;
-    std::vector<ShadowId> items;
-    const auto list = Owned<>::steal(PySequence_List(object));
-    for (Py_ssize_t k = 0; list && k < PyList_GET_SIZE(list.get()); k++) {
-        PyObject* item = PyList_GET_ITEM(list.get(), k);
-        if (!PyUnicode_CheckExact(item) && !PyLong_CheckExact(item)) return refuse("the items of a set of other things than text and integers"), std::nullopt;
-        items.push_back(constant(item));
-    }
-    return items;
-}
-
-/// A set of values known by equality or identity.
-Recording::Before Recording::build_set(Activation& a, const std::vector<ShadowId>& ids, PyObject* const* values) {
-    const ShadowId set = fresh(NewObject::set, {}, &PySet_Type);
-    for (size_t k = 0; k < ids.size(); k++) {
-        const auto member = is_member(set, ids[k], values[k]);
-        if (!member) return stop_refused(a);
-        if (!*member) shadows_[set].parts.push_back(canonical(ids[k]));
-    }
-    return pend_fixed(set);
-}
-
-/// Whether a set made here holds a value: constants by equality, tensors and objects by identity, which guards hold. Nothing: refused.
-std::optional<bool> Recording::is_member(ShadowId set, ShadowId given, PyObject* value) {
-    if (!given || !know(given, value)) return given ? std::nullopt : (refuse("a value of unknown origin"), std::nullopt);
-    const ShadowId id = canonical(given);
-    const auto by_identity = [&](ShadowId x) {
-        const Shadow& s = shadows_[x];
-        if (s.identity || (s.kind == Shadow::tensor && python::is_tensor_class(s.type))) return true;
-        if (s.kind != Shadow::object || !names().is_plain_instance_type(s.type)) return false;
-        for (const char* name : {"__eq__", "__hash__"}) {
-            PyObject* found = _PyType_Lookup(s.type, interned(name));
-            if (found != _PyType_Lookup(&PyBaseObject_Type, interned(name))) return false;
-            guard_type_attribute(s.type, interned(name), found);
-        }
-        return true;
-    };
-    own_python_ = true; // Tensor.__hash__
-    const bool constant_value = shadows_[id].kind == Shadow::constant && is_immutable(value);
-    if (!constant_value && !by_identity(id)) return refuse(std::string("a ") + Py_TYPE(value)->tp_name + " in a set"), std::nullopt;
-    const std::vector<ShadowId> parts = shadows_[set].parts;
-    if (parts.size() > 32) return refuse("a set of more than 32 values"), std::nullopt;
-    bool found = false;
-    for (ShadowId part : parts) {
-        const ShadowId other = canonical(part);
-        if (other == id) found = true;
-        else if (constant_value && shadows_[other].kind == Shadow::constant) {
-            const int same = shadows_[other].real ? PyObject_RichCompareBool(shadows_[other].real, value, Py_EQ) : -1;
-            if (same < 0) return PyErr_Clear(), refuse("values in a set that cannot be compared"), std::nullopt;
-            found |= same == 1;
-        } else if (!constant_value && shadows_[other].source != Guard::none_ && shadows_[id].source != Guard::none_ && !shadows_[other].identity && !shadows_[id].identity) {
-            Guard g;
-            g.kind = Guard::distinct;
-            g.source = shadows_[id].source;
-            g.other = shadows_[other].source;
-            guard(g);
-        }
-    }
-    return found;
-}
-
 Recording::Before Recording::contains(Activation& a, const Instruction& i, Redirect& redirect) {
     (void)i;
     PyObject *item = a.sp[-2], *object = a.sp[-1];

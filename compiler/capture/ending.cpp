@@ -40,12 +40,10 @@ void Recording::finish(Activation* innermost, Exit exit) {
             const bytecode::Op op = a.decoded->instructions[static_cast<size_t>(a.at)].op;
             if (!inner && (op == bytecode::Op::with_start || op == bytecode::Op::binary || op == bytecode::Op::compare)) {
                 // What completes these needs their operands, which frames made from data have no more: __exit__, the other side of ==.
-                discarded_ = true;
-                why_not_ = "a break inside a method of an operator or a manager: " + exit.reason;
+                discard("a break inside a method of an operator or a manager: " + exit.reason);
             }
             if (k > 0 && frame::in_generator(a.frame)) {
-                discarded_ = true;
-                why_not_ = "a break inside a generator: " + exit.reason;
+                discard("a break inside a generator: " + exit.reason);
                 avoid(a.code);
             }
             int unit = a.at;
@@ -61,8 +59,7 @@ void Recording::finish(Activation* innermost, Exit exit) {
                 ShadowId f = by_object_.contains(function) ? by_object_[function] : 0;
                 recipe.function = f ? ref_of(f) : ValueRef{};
                 if (recipe.function.kind == ValueRef::none) {
-                    discarded_ = true;
-                    why_not_ = "a break inside a function that was made in the same call";
+                    discard("a break inside a function that was made in the same call");
                 }
             }
             exit.frames.push_back(std::move(recipe));
@@ -77,8 +74,7 @@ void Recording::finish(Activation* innermost, Exit exit) {
         if (w.key) e.key = ref_of(w.key);
         if (w.value) e.value = ref_of(w.value);
         if ((w.value && e.value.kind == ValueRef::none) || (w.target && e.target.kind == ValueRef::none)) {
-            discarded_ = true;
-            why_not_ = "a stored value of unknown origin";
+            discard("a stored value of unknown origin");
         }
         segment_.effects.push_back(std::move(e));
     }

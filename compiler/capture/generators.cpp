@@ -64,21 +64,14 @@ ShadowId Recording::finish_generator(PyObject* result) {
     return iterator(std::move(it), nullptr);
 }
 
-/// The next value of a generator in place of the instruction's own work.
+/// The next value of a generator that is not at its end, in place of the instruction's own work.
 Recording::Before Recording::resume(Activation& a, ShadowId given, PyObject* object, int popped, Redirect& redirect) {
     const ShadowId id = canonical(given);
-    Generator& g = generator_of(id);
-    if (g.state == Generator::running) return stop(a, "a generator that is running", "");
+    if (generator_of(id).state == Generator::running) return stop(a, "a generator that is running", "");
     if (calls_.size() >= limits_.inlined_depth) return stop(a, "recursion deeper than 50 calls", "");
     redirect_ids_ = {id};
     redirect.generator = object;
     redirect.shadows = redirect_ids_.data();
-    if (g.state == Generator::ended) { // it only says so again
-        redirect.generator = nullptr;
-        pending_ = PendingKind::fixed;
-        pending_shadow_ = 0;
-        return Before::perform;
-    }
     Inlined call{&a, popped, Redirect::identity, 0};
     call.generator = id;
     calls_.push_back(call);
@@ -127,8 +120,7 @@ bool Recording::is_dropped_generator(PyCodeObject* code) const {
 void Recording::avoid_unfinished() {
     for (const Generator& g : generators_) {
         if (g.state == Generator::made || g.state == Generator::ended || !has_handlers(g.code)) continue;
-        discarded_ = true;
-        why_not_ = "a generator with a finally or except block was left half-way";
+        discard("a generator with a finally or except block was left half-way");
         avoid(g.code);
     }
 }
@@ -152,8 +144,7 @@ Recording::Before Recording::call_next(Activation& a, const Call& c, Redirect& r
     const ShadowId id = canonical(c.args[0]);
     if (shadows_[id].kind != Shadow::iterator || shadows_[id].type) return stop(a, std::string("the next item of a ") + Py_TYPE(c.values[0])->tp_name, "");
     if (is_generator(id)) {
-        Generator& g = generator_of(id);
-        if (g.state == Generator::ended) return c.args.size() == 2 ? pend_fixed(canonical(c.args[1])) : stop(a, "next() at the end of a generator", "");
+        if (generator_of(id).state == Generator::ended) return c.args.size() == 2 ? pend_fixed(canonical(c.args[1])) : stop(a, "next() at the end of a generator", "");
         const Before answer = resume(a, id, c.values[0], popped, redirect);
         if (answer == Before::redirect && c.args.size() == 2) {
             redirect.made = Py_NewRef(c.values[1]);

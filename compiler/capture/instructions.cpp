@@ -477,8 +477,7 @@ ShadowId Recording::leave(Activation& a, PyObject* result, ShadowId shadow) {
         exit.unchanged.push_back(from != Guard::none_ && segment_.sources[from].kind == Source::slot && segment_.sources[from].index == static_cast<uint32_t>(k));
     }
     if (exit.result.kind == ValueRef::none) {
-        discarded_ = true;
-        why_not_ = refusal_.empty() ? "the result is of unknown origin" : refusal_;
+        discard(refusal_.empty() ? "the result is of unknown origin" : refusal_);
     }
     finish(nullptr, std::move(exit));
     return id;

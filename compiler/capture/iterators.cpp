@@ -135,6 +135,7 @@ Recording::Before Recording::for_iter(Activation& a, const Instruction& i, Redir
     const int header = a.at - i.prefix;
     if (!id || shadows_[id].kind != Shadow::iterator) return cut(a);
     auto& turns = header_turns_[header + static_cast<int>(reinterpret_cast<uintptr_t>(a.frame) % 1000003) * 4096];
+    if (is_generator(id) && generator_of(id).state == Generator::ended) return pend_fixed(0); // it only says so again
     if (is_generator(id)) return ++turns > 256 ? cut(a) : resume(a, id, a.sp[-1], 0, redirect);
     if (turns == 0 && turns_of(id) > static_cast<int64_t>(limits_.unrolled_turns)) return cut(a);
     if (++turns > 4096) return cut(a);

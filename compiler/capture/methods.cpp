@@ -77,15 +77,6 @@ Recording::Before Recording::list_method(Activation& a, const Call& c, const cha
     return stop(a, std::string("the list method ") + name, "");
 }
 
-Recording::Before Recording::set_method(Activation& a, const Call& c, const char* name) {
-    const ShadowId self = canonical(c.args[0]);
-    if (shadows_[self].kind != Shadow::fresh || std::strcmp(name, "add") != 0 || c.args.size() != 2) return stop(a, std::string("the set method ") + name, "");
-    const auto member = is_member(self, c.args[1], c.values[1]);
-    if (!member) return stop_refused(a);
-    if (!*member) shadows_[self].parts.push_back(canonical(c.args[1]));
-    return pend_fixed(constant(Py_None));
-}
-
 Recording::Before Recording::list_append(Activation& a, ShadowId self, ShadowId value) {
     if (shadows_[self].kind == Shadow::fresh) {
         shadows_[self].parts.push_back(value);

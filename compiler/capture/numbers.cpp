@@ -243,7 +243,7 @@ bool Recording::in_place_method(Activation& a, Call& c, Before& answer) {
     }
     PyObject* plain = _PyType_Lookup(names().tensor, interned(name.substr(0, name.size() - 1).c_str()));
     static const char* const called[] = {"scatter_", "scatter_add_", "scatter_reduce_", "index_add_", "index_copy_", "index_fill_", "index_reduce_", "index_put_",
-                                         "masked_fill_", "masked_scatter_", "put_", "cumsum_", "cumprod_", "tril_", "triu_"};
+                                         "masked_scatter_", "put_", "cumsum_", "cumprod_"};
     const bool by_call = plain && std::any_of(std::begin(called), std::end(called), [&](const char* one) { return name == one; });
     const CallRow* row = plain ? row_of(plain) : nullptr;
     if (by_call && !row) {

@@ -1,8 +1,8 @@
 // Values from outside: what is known of an object that a recording meets, the guards that say so, and where a replay reads it again.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
-#include "compiler/python/partial.h"
 #include "compiler/python/array.h"
+#include "compiler/python/partial.h"
 #include "compiler/python/versions.h"
 #include <cstring>
 

@@ -9,6 +9,7 @@ namespace dyno::capture {
 /// Whether an error raised by the next instruction of `a` meets a handler, or a getattr() that takes it, in a recorded frame.
 bool Recording::is_caught(Activation& a) const {
     size_t calls = calls_.size();
+    if (calls > 0 && calls_[calls - 1].caller == &a) calls--; // what raised is inside that one
     for (const Activation* f = &a;; f = f->up) {
         if (f->decoded->handler_of(f->at)) return true;
         if (calls > 0 && calls_[calls - 1].generator && calls_[calls - 1].caller == f->up) return false; // the generator would be at its end
@@ -28,19 +29,10 @@ Recording::Before Recording::pend_raise(Activation& a, std::string reason) {
 
 bool Recording::raised(Activation& a, const Instruction& i) {
     if (finished_) return false;
-    if (!calls_.empty() && calls_.back().caller == &a && calls_.back().generator && generator_of(calls_.back().generator).state == Generator::ended) {
-        const Inlined next = calls_.back(); // of a generator that returned: StopIteration
-        calls_.pop_back();
-        if (!is_caught(a)) {
-            calls_.push_back(next);
-            failed(a, i);
-            return false;
-        }
-        raising_ = a.decoded->handler_of(a.at) == nullptr;
-        pending_ = PendingKind::none;
-        return true;
-    }
-    const bool below = raising_ && !calls_.empty() && calls_.back().caller == &a;
+    const bool returned = !calls_.empty() && calls_.back().caller == &a;
+    // next() of a generator that returned: StopIteration, if anybody takes it.
+    const bool stopped = returned && calls_.back().generator && generator_of(calls_.back().generator).state == Generator::ended && is_caught(a);
+    const bool below = returned && (raising_ || stopped);
     if (!below && (pending_ != PendingKind::raises || foreign_)) {
         failed(a, i);
         return false;

@@ -73,7 +73,7 @@ class Recording final : public frame::Recorder {
     /// The unit in the outermost frame before which it ended, -1: it reached the return.
     int stopped_at() const { return stopped_at_; }
     /// A bug of ours was met: nothing will come of it.
-    void abandon(std::string why) { finished_ = discarded_ = true, why_not_ = std::move(why); }
+    void abandon(std::string why) { finished_ = true, discard(std::move(why)); }
     PyCodeObject* code_at(uint32_t id) const { return id && id <= codes_.size() ? codes_[id - 1].code : nullptr; }
     const std::vector<LineNote>& lines() const { return lines_; }
     const SegmentKey& key() const { return key_; }
@@ -146,6 +146,8 @@ class Recording final : public frame::Recorder {
     template <class Key, class Value> using HashMap = std::pmr::unordered_map<Key, Value>;
     template <class Key, class Value> using OrderedMap = std::pmr::map<Key, Value>;
 
+    /// Nothing will come of it.
+    void discard(std::string why) { discarded_ = true, why_not_ = std::move(why); }
     Before stop(Activation& a, std::string reason, std::string hint);
     Before stop_refused(Activation& a) { return stop(a, refusal_, hint_); }
     void finish(Activation* innermost, Exit exit);

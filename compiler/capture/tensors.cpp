@@ -59,6 +59,8 @@ bool Recording::needs_autograd(const std::vector<ShadowId>& args) {
 /// Whether `is` says so of a value or of anything in it, at any depth; what functions hold is not looked at. Values may hold themselves.
 template <class Predicate>
 bool Recording::any_part(ShadowId given, Predicate is) const {
+    const Shadow& whole = shadows_[canonical(given)];
+    if (whole.parts.empty()) return is(whole); // nearly always
     visited_.resize(shadows_.size());
     const uint32_t walk = ++walk_;
     std::vector<ShadowId> open{canonical(given)};
@@ -386,7 +388,7 @@ uint32_t Recording::make_extern(const Call& c, bool view) {
     };
     for (ShadowId id : c.args) {
         t.args.push_back(ref_of(id));
-        if (t.args.back().kind == ValueRef::none) discarded_ = true, why_not_ = refusal_;
+        if (t.args.back().kind == ValueRef::none) discard(refusal_);
         collect(collect, id);
     }
     std::sort(uses.begin(), uses.end());
