@@ -170,6 +170,23 @@ def test_containers_that_are_edited(t):
 
 
 @program(hits_broken=0)
+def test_attributes_that_go_while_their_dict_is_looked_at(t):
+    class Box:
+        pass
+
+    @t.compile
+    def f(x):
+        box = Box()
+        box.a, box.b = x * 2, 1
+        d = box.__dict__
+        del box.b
+        return list(d), d["a"] + 1, "b" in d
+
+    for k in range(4):
+        t.call(f, torch.ones(2) * k)
+
+
+@program(hits_broken=0)
 def test_edits_that_fail(t):
     class Box:
         pass

@@ -551,3 +551,15 @@ def test_numbers_stored_by_masks(t):
         t.call(f, torch.arange(-3.0, 3.0), k, torch.tensor(7.0))
         t.call(f, torch.arange(-3, 3, dtype=torch.float64).reshape(2, 3), k, torch.tensor(7.0, dtype=torch.float64))
         t.call(arrays, np.arange(-3.0, 3.0), k)
+
+
+@program(hits_broken=0)
+def test_an_in_place_call_that_fails_first(t):
+    @t.compile
+    def f(index, source):
+        total = source * 2
+        total.index_add_(0, index, source)
+        return total + 1
+
+    for bad in (9, 9, 2, 1, 9, 0):
+        t.call(f, torch.tensor([0, 1, bad]), torch.ones(3, 3))
