@@ -37,7 +37,7 @@ struct Limits {
 };
 
 constexpr uint64_t effort_of_node = 15; // of an operation on tensors or arrays, in instructions
-constexpr uint64_t effort_between_questions = 500;
+constexpr uint64_t effort_between_questions = 100;
 
 class Recording final : public frame::Recorder {
   public:
