@@ -3,7 +3,9 @@
 #include "compiler/codegen/compiled_code.h"
 #include "compiler/graph/decompose.h"
 #include "compiler/graph/simplify.h"
+#include "compiler/graph/sink_cats.h"
 #include "compiler/graph/verify.h"
+#include "compiler/graph/zero_signs.h"
 #include "compiler/scalar/gpu_ops.h"
 #include "compiler/support/check.h"
 #include "compiler/support/signals_blocked.h"
@@ -87,6 +89,8 @@ CompileProduct compile(graph::Graph graph, const std::stop_token& stop) {
     CompileProduct product;
     graph = checked(std::move(graph), "capture");
     graph = checked(graph::decompose(graph), "decompose"); // fusion has no composites
+    graph = checked(graph::forget_zero_signs(graph), "forget_zero_signs"); // after decompose: most users are in composites
+    graph = checked(graph::sink_cats(graph), "sink_cats");
     graph = checked(graph::simplify(graph), "simplify");   // after decompose, which leaves chains of casts and reshapes
     product.graph = std::move(graph);
     product.schedule = fusion::schedule(product.graph);

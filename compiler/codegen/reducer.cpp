@@ -31,10 +31,10 @@ Reducer::State Reducer::identity(int lanes) const {
     State state;
     for (llvm::Type* t : types()) {
         llvm::Constant* one = llvm::Constant::getNullValue(t);
-        const bool lowest = how_ == Reduction::amax || how_ == Reduction::argmax;
+        const bool lowest = how_ == Reduction::amax || (positional() && finds_largest());
         if (how_ == Reduction::prod) one = t->isFloatingPointTy() ? llvm::ConstantFP::get(t, 1) : llvm::ConstantInt::get(t, 1);
         if (how_ == Reduction::all) one = llvm::ConstantInt::get(t, 1);
-        if (lowest || how_ == Reduction::amin || how_ == Reduction::argmin) {
+        if (lowest || how_ == Reduction::amin || positional()) {
             if (positional() && !state.empty())
                 one = llvm::ConstantInt::get(t, std::numeric_limits<int64_t>::max());
             else if (t->isFloatingPointTy())
@@ -94,7 +94,7 @@ Reducer::State Reducer::merge(const State& x, const State& y) const {
     auto& b = e_.b;
     if (compensated()) return two_sum(e_, x, y);
     if (positional()) {
-        const bool is_max = how_ == Reduction::argmax, sign = is_signed_int(type_);
+        const bool is_max = finds_largest(), sign = is_signed_int(type_);
         Value *better, *equal;
         if (is_float(type_)) {
             Value *x_nan = b.CreateFCmpUNO(x[0], x[0]), *y_nan = b.CreateFCmpUNO(y[0], y[0]);
@@ -146,7 +146,7 @@ Reducer::State Reducer::across(State state) const {
 
 Value* Reducer::finish(const State& s) const {
     auto& b = e_.b;
-    if (positional()) return s[1];
+    if (positional()) return how_ == Reduction::argmax || how_ == Reduction::argmin ? s[1] : s[0];
     if (compensated()) {
         // An infinite sum has a NaN as its error: the sum alone is right then.
         Value* finite = e_.ordered(llvm::CmpInst::FCMP_OLT, e_.unary(llvm::Intrinsic::fabs, s[0]), e_.f(s[0], INFINITY));

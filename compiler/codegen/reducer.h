@@ -19,16 +19,17 @@ class Reducer {
     State identity(int lanes) const;
     /// Lanes of the state that takes in vectors of so many lanes.
     int state_lanes(int lanes) const { return compensated() && joins_lanes_ && lanes >= 8 ? lanes / 4 : lanes; }
-    /// Takes in a value of `lanes` lanes, the state having state_lanes(lanes); `index` are the row positions (used by argmax and argmin
-    /// only).
+    /// Takes in a value of `lanes` lanes, the state having state_lanes(lanes); `index` are the row positions (used by positional
+    /// ones only).
     State step(const State& state, llvm::Value* value, llvm::Value* index) const;
     State merge(const State& a, const State& b) const;
     /// Joins all lanes, halves first.
     State across(State state) const;
     llvm::Value* finish(const State& state) const; // in register form
-    bool positional() const { return how_ == fusion::Reduction::argmax || how_ == fusion::Reduction::argmin; }
+    bool positional() const { return fusion::is_positional(how_); }
 
   private:
+    bool finds_largest() const { return how_ == fusion::Reduction::argmax || how_ == fusion::Reduction::first_max; } // of positional ones
     bool compensated() const { return how_ == fusion::Reduction::sum && type_ == DType::f64 && !plain_; }
     bool widened() const {
         return !plain_ && is_float(type_) && (how_ == fusion::Reduction::sum || how_ == fusion::Reduction::prod) && !compensated();

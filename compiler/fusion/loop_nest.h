@@ -44,7 +44,9 @@ struct Parameter {
     bool written = false; // else read only
 };
 
-enum class Reduction : uint8_t { sum, prod, amax, amin, argmax, argmin, any, all };
+enum class Reduction : uint8_t { sum, prod, amax, amin, argmax, argmin, first_max, first_min, any, all };
+/// Its state has a position in the row beside the element.
+[[nodiscard]] constexpr bool is_positional(Reduction how) { return how >= Reduction::argmax && how <= Reduction::first_min; }
 
 /// One value of the body; operands precede it. Meaning of `op` per dtype: scalar/evaluate.h.
 struct Instruction {

@@ -47,7 +47,7 @@ double vote(const LoopNest& nest, size_t a, size_t b) {
 
 void order_axes(LoopNest& nest) {
     const bool positions = std::any_of(nest.body.begin(), nest.body.end(), [](const Instruction& i) {
-        return i.kind == Instruction::reduce && (i.how == Reduction::argmax || i.how == Reduction::argmin);
+        return i.kind == Instruction::reduce && is_positional(i.how);
     });
     std::vector<size_t> order(nest.axes.size());
     std::iota(order.begin(), order.end(), size_t{0});

@@ -16,7 +16,7 @@
 
 namespace dyno::fusion {
 
-static constexpr const char* reduction_names[] = {"sum", "prod", "amax", "amin", "argmax", "argmin", "any", "all"};
+static constexpr const char* reduction_names[] = {"sum", "prod", "amax", "amin", "argmax", "argmin", "first_max", "first_min", "any", "all"};
 
 static std::string affine(const Affine& at) {
     std::string text = std::to_string(at.offset);

@@ -35,16 +35,20 @@ Result<NodeId> BuildCall::reduction() {
     if (op == Op::argmax || op == Op::argmin) return argument_of_extreme(rule->compute);
     Result<std::vector<int64_t>> reduced = axes(type(0).dims.size(), true);
     if (!reduced) return Refusal{reduced.reason()};
-    bool extreme = op == Op::amax || op == Op::amin;
+    const bool first = op == Op::first_max || op == Op::first_min, extreme = first || op == Op::amax || op == Op::amin;
+    if (first && reduced->size() > 1) return refuse("more than one axis");
     for (int64_t axis : *reduced)
         if (extreme && type(0).dims[axis] == 0) return refuse("no elements along a reduced axis");
     NodeId value = b.cast(operand(0), rule->compute, from);
+    if (reduced->empty() && first) return value;
     if (reduced->empty()) { // of a 0-d value: a row of one element
         value = make(Op::reshape, rule->compute, {1}, {value});
         const NodeId one = make(op, rule->compute, {1}, {value}, {0});
         return b.cast(make(Op::reshape, rule->compute, {}, {one}), rule->result, from);
     }
-    NodeId result = make(op, rule->compute, reduced_dims(type(0).dims, *reduced), {value}, *reduced);
+    // Only floats have equals that differ.
+    const Op how = first && !is_float(rule->compute) ? (op == Op::first_max ? Op::amax : Op::amin) : op;
+    NodeId result = make(how, rule->compute, reduced_dims(type(0).dims, *reduced), {value}, *reduced);
     return b.cast(result, rule->result, from);
 }
 

@@ -76,7 +76,7 @@ Value accumulated(Op op, const HostArray& x, const Group& group) {
 }
 
 bool beats(Op op, const Value& challenger, const Value& best) {
-    bool most = op == Op::argmax;
+    bool most = op == Op::argmax || op == Op::first_max;
     if (is_float(best.dtype)) {
         if (std::isnan(best.number)) return false;
         if (std::isnan(challenger.number)) return true;
@@ -185,6 +185,10 @@ HostArray interpret_reduction(const Node& node, const HostArray& x) {
             break;
         case Op::all:
             value = groups[g].empty() ? Value::of_int(DType::b8, 1) : folded(scalar::ScalarOp::logical_and, x, groups[g]);
+            break;
+        case Op::first_max:
+        case Op::first_min:
+            value = x.at(groups[g][static_cast<size_t>(argument(node.op, x, groups[g]).integer)]);
             break;
         default:
             value = argument(node.op, x, groups[g]);

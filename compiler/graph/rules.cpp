@@ -120,6 +120,8 @@ Result<DTypeRule> reduction_rule(Op op, Domain domain, DType operand, DType requ
     }
     case Op::amax:
     case Op::amin:
+    case Op::first_max:
+    case Op::first_min:
         if (kind == 'U') return refuse();
         return DTypeRule{operand, operand};
     case Op::argmax:

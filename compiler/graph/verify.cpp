@@ -132,7 +132,9 @@ class Verifier {
         DType operand = g_[n.operands[0]].type.dtype;
         bool argument = n.op == Op::argmax || n.op == Op::argmin, truth = n.op == Op::any || n.op == Op::all;
         if (n.ints.empty()) error(id, "reduces no axis");
-        if (argument && n.ints.size() != 1) error(id, "needs one axis");
+        const bool element = n.op == Op::first_max || n.op == Op::first_min;
+        if ((argument || element) && n.ints.size() != 1) error(id, "needs one axis");
+        if (element && !is_float(operand)) error(id, "operand is {}, expected a float", name_of(operand));
         if (truth && operand != DType::b8) error(id, "operand is {}, expected b8", name_of(operand));
         DType expected = argument ? DType::i64 : operand;
         if (n.type.dtype != expected) error(id, "is {}, expected {}", name_of(n.type.dtype), name_of(expected));

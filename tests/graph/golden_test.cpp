@@ -2,8 +2,10 @@
 // the pass makes of it. DYNO_BLESS=1 rewrites the files; read the difference before committing it.
 #include "compiler/graph/decompose.h"
 #include "compiler/graph/simplify.h"
+#include "compiler/graph/sink_cats.h"
 #include "compiler/graph/text.h"
 #include "compiler/graph/verify.h"
+#include "compiler/graph/zero_signs.h"
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -79,6 +81,24 @@ TEST(Golden, Decompose) {
         Graph parts = decompose(graph);
         check(parts, "decompose");
         return to_text(parts);
+    });
+}
+
+TEST(Golden, SinkCats) {
+    run("sink_cats", [](const Graph& graph) {
+        check(graph, "parse");
+        Graph parts = sink_cats(graph);
+        check(parts, "sink_cats");
+        return to_text(parts);
+    });
+}
+
+TEST(Golden, ZeroSigns) {
+    run("zero_signs", [](const Graph& graph) {
+        check(graph, "parse");
+        Graph forgotten = forget_zero_signs(graph);
+        check(forgotten, "forget_zero_signs");
+        return to_text(forgotten);
     });
 }
 

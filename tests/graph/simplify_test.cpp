@@ -1,11 +1,14 @@
 // simplify, drop_dead, and the text form on random graphs: the interpreter gives the same bits before and after, a second run
 // changes nothing, the printed graph reads back.
 #include "compiler/graph/build.h"
+#include "compiler/graph/compose.h"
 #include "compiler/graph/interpret.h"
 #include "compiler/graph/op_info.h"
 #include "compiler/graph/simplify.h"
+#include "compiler/graph/sink_cats.h"
 #include "compiler/graph/text.h"
 #include "compiler/graph/verify.h"
+#include "compiler/graph/zero_signs.h"
 #include "compiler/scalar/evaluate.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -21,6 +24,8 @@ struct RandomGraph {
     Builder b;
     std::vector<NodeId> nodes;
     std::vector<HostArray> inputs;
+
+    bool parted = false; // with concatenations and the first largest of rows
 
     int below(int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
     NodeId any() { return nodes[below(static_cast<int>(nodes.size()))]; }
@@ -72,9 +77,27 @@ struct RandomGraph {
         }
     }
 
+    void parts(NodeId x) {
+        const int64_t rank = static_cast<int64_t>(b.type(x).dims.size());
+        if (rank == 0) return;
+        const int64_t axis = below(static_cast<int>(rank));
+        switch (below(4)) {
+        case 0:
+            return add(b.build(below(2) ? Op::first_max : Op::first_min, {x}, {.ints = {axis}}));
+        case 1:
+            return add(b.build(Op::cat, {x, x, any()}, {.ints = {axis}}));
+        case 2: // of different sizes
+            if (b.type(x).dims[static_cast<size_t>(axis)] < 2) return;
+            return add(b.build(Op::cat, {x, *compose::narrow(b, x, axis, 1, b.type(x).dims[static_cast<size_t>(axis)] - 1)}, {.ints = {axis}}));
+        default:
+            return add(b.build(Op::cat, {x, x}, {.ints = {axis}}));
+        }
+    }
+
     void step() {
         static const DType dtypes[] = {DType::b8, DType::u8, DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
         NodeId x = any();
+        if (parted && below(3) == 0) return parts(x);
         switch (below(5)) {
         case 0:
             return add(b.build(Op::cast, {x}, {.dtype = dtypes[below(8)]}));
@@ -132,6 +155,28 @@ TEST(GraphSimplify, KeepsEveryBitOfRandomGraphs) {
         shorter += simple.nodes.size() < live.nodes.size();
     }
     EXPECT_GT(shorter, 500);
+}
+
+TEST(GraphPasses, KeepEveryBitOfCatsAndExtremes) {
+    int sunk = 0, forgotten = 0;
+    for (unsigned seed = 0; seed < 4000; ++seed) {
+        RandomGraph maker{std::mt19937(seed)};
+        maker.parted = true;
+        Graph graph = drop_dead(maker.make());
+        Graph in_parts = sink_cats(graph), unsigned_zeros = forget_zero_signs(graph);
+        check(in_parts, "sink_cats");
+        check(unsigned_zeros, "forget_zero_signs");
+        auto before = interpret_outputs(graph, maker.inputs), parts = interpret_outputs(in_parts, maker.inputs), zeros = interpret_outputs(unsigned_zeros, maker.inputs);
+        ASSERT_TRUE(before && parts && zeros);
+        for (size_t i = 0; i < before->size(); ++i) {
+            ASSERT_TRUE(same((*before)[i], (*parts)[i])) << seed << " output " << i << "\n" << to_text(graph) << "\n" << to_text(in_parts);
+            ASSERT_TRUE(same((*before)[i], (*zeros)[i])) << seed << " output " << i << "\n" << to_text(graph) << "\n" << to_text(unsigned_zeros);
+        }
+        sunk += to_text(in_parts) != to_text(graph);
+        forgotten += to_text(unsigned_zeros) != to_text(graph);
+    }
+    EXPECT_GT(sunk, 100);
+    EXPECT_GT(forgotten, 20);
 }
 
 TEST(GraphSimplify, KnowsExactCasts) {
