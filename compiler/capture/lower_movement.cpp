@@ -224,6 +224,31 @@ Node squeeze(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
     }
     return compose::squeeze(r.builder(), *x, axes, from);
 }
+Node narrow(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
+    Args a(r, args);
+    auto x = a.tensor(0);
+    auto axis = a.integer(1), start = a.integer(2), length = a.integer(3);
+    if (!x || !axis || !start || !length) return unusual;
+    const std::vector<int64_t>& dims = r.builder().type(*x).dims;
+    const auto rank = static_cast<int64_t>(dims.size());
+    if (*axis < -rank || *axis >= rank) return unusual;
+    const int64_t size = dims[static_cast<size_t>(*axis < 0 ? *axis + rank : *axis)];
+    return compose::narrow(r.builder(), *x, *axis, *start < 0 ? *start + size : *start, *length, 1, from);
+}
+Node select(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
+    Args a(r, args);
+    auto x = a.tensor(0);
+    auto axis = a.integer(1), index = a.integer(2);
+    if (!x || !axis || !index) return unusual;
+    return compose::select(r.builder(), *x, *axis, *index, from);
+}
+Node movedim(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
+    Args a(r, args);
+    auto x = a.tensor(0);
+    auto source = a.integers(1), destination = a.integers(2);
+    if (!x || !source || !destination) return unusual;
+    return compose::movedim(r.builder(), *x, *source, *destination, from);
+}
 Node flatten(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
     Args a(r, args);
     auto x = a.tensor(0);

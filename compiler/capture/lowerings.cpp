@@ -282,10 +282,12 @@ Node reduce(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     if (numpy && op == Op::mean && reduced_count(r, *q) == 0) return r.make_native("the mean of nothing warns"), unusual;
     return compose::reduce(r.builder(), op, q->x, q->axes, q->keepdim, q->dtype, 0.0, from);
 }
-Node reduce_all(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
+/// max(x), or max(x, y) of two tensors. (Of a tensor and an axis there are two results.)
+Node extreme(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     Args a(r, args);
     auto x = a.tensor(0);
-    if (!x) return unusual;
+    if (!x || (a.given(1) && !a.is_tensor(1))) return unusual;
+    if (a.given(1)) return binary(r, args, op == Op::amax ? Op::maximum : Op::minimum, from);
     return compose::reduce(r.builder(), op, *x, {}, false, DType::none, 0.0, from);
 }
 Node arg_reduce(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {

@@ -203,7 +203,11 @@ class Recording final : public frame::Recorder {
     std::optional<Before> call_method(Activation& a, Call& call);
     ShadowId attribute_of_tensor(ShadowId id, PyObject* object, PyObject* name, bool& call_needed);
     ShadowId finish_call(Activation& a, PyObject* result);
-    ShadowId finish_lowered(Activation& a, PyObject* result, graph::NodeId node);
+    /// `checkable`: the call's result is the node's value, so that an eager call may check it.
+    ShadowId finish_lowered(Activation& a, PyObject* result, graph::NodeId node, bool checkable = true);
+    std::optional<std::vector<ShadowId>> pieces_of(Activation& a, PyObject* result, const BoundArgs& bound, bool unbinds);
+    std::optional<ShadowId> finish_parted(Activation& a, PyObject* result);
+    ValueRef ref_of_named_tuple(ShadowId id);
     ShadowId finish_extern(Activation& a, PyObject* result);
     ShadowId extern_value(uint32_t external, int item, PyObject* value, graph::NodeId call, bool unsized);
     bool holds_unsized(ShadowId given) const;

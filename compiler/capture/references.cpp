@@ -109,7 +109,8 @@ ValueRef Recording::ref_of(ShadowId given) {
     Shadow& s = shadows_[id];
     switch (s.kind) {
     case Shadow::nothing: return {};
-    case Shadow::raw: case Shadow::object: case Shadow::number: case Shadow::outcome: case Shadow::constant: return s.ref;
+    case Shadow::raw: case Shadow::object: case Shadow::number: case Shadow::constant: return s.ref;
+    case Shadow::outcome: return s.ref.kind == ValueRef::none ? ref_of_named_tuple(id) : s.ref;
     case Shadow::tensor: return s.unsized || s.source != Guard::none_ ? s.ref : ValueRef{ValueRef::node, s.as_object.valid() ? s.as_object.index : s.node.index};
     case Shadow::derived: return derived_ref(id);
     case Shadow::super_: refuse("super() kept in a variable"); return {};

@@ -299,6 +299,7 @@ ShadowId Recording::finish_call(Activation& a, PyObject* result) {
             }
         }
     }
+    if (auto parted = finish_parted(a, result)) return *parted;
     return finish_extern(a, result);
 }
 
@@ -311,7 +312,7 @@ bool Recording::shares_storage(PyObject* result) const {
     return false;
 }
 
-ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeId node) {
+ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeId node, bool checkable) {
     std::vector<int64_t> strides;
     const graph::Type t = type_of(result, &strides);
     const graph::Type& said = builder_.type(node);
@@ -343,9 +344,10 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
     bool written = false;
     for (ShadowId id : pending_call_.args) written |= holds_written(id);
     uint32_t twin = 0;
-    if (view || (limits_.twins && !written)) twin = make_extern(pending_call_, view);
+    const bool checked = limits_.twins && checkable && !written;
+    if (view || checked) twin = make_extern(pending_call_, view);
     // A view of changed memory is read by its value: the memory has its new elements only after the commit.
-    if (view ? !written : limits_.twins && !written) builder_.set_twin(node, twin);
+    if (view ? !written : checked) builder_.set_twin(node, twin);
     if (finished_) return 0;
     node_strides_.resize(builder_.size());
     node_strides_[node.index] = strides;
