@@ -138,7 +138,9 @@ CompiledCode compile_for_gpu(const fusion::LoopNest& nest, const Target& target)
     code.level = 2; // there is one level: the assembler optimises
     code.buffers = static_cast<uint32_t>(nest.parameters.size());
     code.scalars = static_cast<uint32_t>(nest.scalars.size());
-    const GridPlan plan = plan_grid(nest, true);
+    const bool newer = target.cpu == "sm_90";
+    GridPlan plan = plan_grid(nest, true, newer);
+    plan.overlaps = newer;
     code.object = ptx_of(nest, plan, target, code);
     bool pieces = false;
     for (const fusion::Access& load : nest.loads) pieces |= is_piece(nest, load, plan.lanes);

@@ -34,6 +34,8 @@ struct Phase {
     int64_t grain = 1;           // threads divide at multiples of it (lines of memory are not shared)
     int64_t blocks = 0;          // nvptx: the grid, and the threads of a block
     int threads = 0;
+    int cluster = 1;             // nvptx: blocks that run together
+    bool starts_early = false;   // nvptx: may be launched while the phase before it runs, for which it waits itself
 };
 
 /// Bits that a phase returns.

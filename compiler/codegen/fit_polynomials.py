@@ -63,6 +63,7 @@ log_tail = series(lambda z: (mp.log((1 + mp.sqrt(z)) / (1 - mp.sqrt(z))) / mp.sq
 tanh_tail = series(lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z)
 erf_tail = series(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1)
 erfc_t = lambda t: (lambda y: mp.exp(y * y) * mp.erfc(y))(2 * (1 + t) / (1 - t))
+log2_erfc = lambda y: mp.log(mp.erfc(y)) / mp.log(2)
 quarter = (mp.pi / 4 * mp.mpf("1.001")) ** 2
 sin_tail = series(lambda z: (mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1) / z)
 cos_tail = series(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2)
@@ -77,3 +78,4 @@ for bits, degrees in (("f32", (4, 3, 5, 6, 7, 2, 2)), ("f64", (9, 6, 11, 12, 19,
     show(f"erfc_{bits}", erfc_t, lambda t: mp.exp(-((2 * (1 + t) / (1 - t)) ** 2) / 2), -mp.mpf(1) / 3, mp.mpf(1) / 2 if bits == "f64" else mp.mpf(1) / 3, degrees[4])
     show(f"sin_{bits}", sin_tail, lambda z: z + mp.mpf("1e-3"), 0, quarter, degrees[5])
     show(f"cos_{bits}", cos_tail, lambda z: z * z + mp.mpf("1e-3"), 0, quarter, degrees[6])
+show("log2_erfc_f32", log2_erfc, mp.erfc, 1, 4, 6)

@@ -3,6 +3,7 @@
 #include "compiler/codegen/grid_emitter.h"
 #include "compiler/support/check.h"
 #include <algorithm>
+#include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 
 namespace dyno::codegen {
@@ -12,6 +13,7 @@ using fusion::ValueId;
 using llvm::Value;
 
 constexpr unsigned global_space = 1, shared_space = 3;
+constexpr int joining_threads = 128;
 
 GridEmitter::GridEmitter(llvm::Module& module, const fusion::LoopNest& nest, const GridPlan& plan)
     : nest_(nest), plan_(plan), module_(module), b_(module.getContext()), wide_(b_, module, plan.lanes), one_(b_, module, 1) {
@@ -41,7 +43,7 @@ void GridEmitter::begin_kernel(const std::string& symbol, int threads) {
     };
     note("kernel", 1);
     note("maxntidx", threads);
-    if (plan_.least_blocks > 1 && threads == plan_.threads()) note("minctasm", plan_.least_blocks);
+    if (plan_.least_blocks > 0 && threads == plan_.threads()) note("minctasm", plan_.least_blocks);
     entry_ = llvm::BasicBlock::Create(b_.getContext(), "entry", function_);
     auto* start = llvm::BasicBlock::Create(b_.getContext(), "start", function_);
     b_.SetInsertPoint(entry_);
@@ -61,19 +63,23 @@ void GridEmitter::end_kernel() { b_.CreateRetVoid(); }
 void GridEmitter::emit(CompiledCode& code) {
     const int64_t points = fusion::row_count(nest_) * std::max<int64_t>(1, fusion::row_length(nest_));
     begin_kernel("phase0", plan_.threads());
+    if (plan_.parts > 1 && plan_.overlaps && !plan_.cluster) instruction("griddepcontrol.launch_dependents;");
     plan_.nest.mode == NestPlan::flat ? flat_kernel() : row_kernel();
     end_kernel();
     Phase first{"phase0", plan_.unit_count, 0, 1, plan_.blocks(), plan_.threads()};
     if (points == 0 && plan_.nest.mode == NestPlan::flat) first.blocks = 0;
+    if (plan_.cluster) first.cluster = static_cast<int>(plan_.parts);
     code.phases.push_back(first);
-    if (plan_.parts == 1) return;
+    if (plan_.parts == 1 || plan_.cluster) return;
     int64_t slots = 0;
     for (const Instruction& i : nest_.body) slots += i.kind == Instruction::reduce ? 2 : 0;
     code.shared_bytes = plan_.unit_count * plan_.parts * slots * 8 * (plan_.nest.mode == NestPlan::columns ? plan_.lanes : 1);
-    begin_kernel("phase1", 64);
+    begin_kernel("phase1", joining_threads);
+    if (plan_.overlaps) instruction("griddepcontrol.wait;");
     join_kernel();
     end_kernel();
-    code.phases.push_back({"phase1", plan_.unit_count, 0, 1, (plan_.unit_count + 63) / 64, 64});
+    const int64_t units = joining_threads / plan_.joiners();
+    code.phases.push_back({"phase1", plan_.unit_count, 0, 1, (plan_.unit_count + units - 1) / units, joining_threads, 1, plan_.overlaps});
 }
 
 void GridEmitter::flat_kernel() {
@@ -133,18 +139,30 @@ void GridEmitter::row_kernel() {
     for (uint32_t s = 0; s < plan_.nest.stages; s++) {
         prepare(s);
         stage(s, kept);
-        if (plan_.parts > 1) return;
+        if (plan_.parts > 1 && !plan_.cluster) return;
     }
     prepare(plan_.nest.stages);
     row_stores();
+    if (plan_.cluster) cluster_barrier(); // nobody's shared memory goes while others read it
 }
 
-/// Joins the parts of each row in their order, one thread a unit.
+/// Joins the parts of each row: neighbours in a warp take them in turn, then join among themselves.
 void GridEmitter::join_kernel() {
-    Value* id = b_.CreateAdd(b_.CreateMul(b_.CreateZExt(block_, b_.getInt64Ty()), i64(64)), b_.CreateZExt(thread_, b_.getInt64Ty()));
-    when(b_.CreateICmpSLT(id, i64(plan_.unit_count)), [&] {
-        number_ = id;
-        sharer_ = i32(0);
+    const int64_t joiners = plan_.joiners();
+    Value* id = b_.CreateAdd(b_.CreateMul(b_.CreateZExt(block_, b_.getInt64Ty()), i64(joining_threads)), b_.CreateZExt(thread_, b_.getInt64Ty()));
+    // Whole warps come in, those beyond the last unit too: all threads of one take part in its exchanges.
+    const int64_t units_of_warp = 32 / joiners;
+    Value* unit = b_.CreateUDiv(id, i64(joiners));
+    when(b_.CreateICmpSLT(unit, i64((plan_.unit_count + units_of_warp - 1) / units_of_warp * units_of_warp)), [&] {
+        number_ = unit;
+        Value* inside = nullptr;
+        if (plan_.unit_count % units_of_warp != 0) {
+            inside = b_.CreateICmpSLT(unit, i64(plan_.unit_count));
+            number_ = b_.CreateSelect(inside, unit, i64(plan_.unit_count - 1));
+        }
+        Value* mine = b_.CreateURem(id, i64(joiners));
+        sharer_ = b_.CreateTrunc(mine, b_.getInt32Ty());
+        if (inside) sharer_ = b_.CreateSelect(inside, sharer_, i32(1)); // stores nothing
         const bool columns = plan_.nest.mode == NestPlan::columns;
         unravel(number_, Axis::parallel, unit_index_, plan_.unit_count, columns);
         std::vector<Accumulator> all = accumulators(0);
@@ -160,7 +178,7 @@ void GridEmitter::join_kernel() {
                 for (Value* p : a.places) state.push_back(b_.CreateLoad(llvm::cast<llvm::AllocaInst>(p)->getAllocatedType(), p));
                 return state;
             };
-            loop(i64(0), i64(plan_.parts), i64(1), [&](Value* part) {
+            loop(mine, i64(plan_.parts), i64(joiners), [&](Value* part) {
                 Value* number = b_.CreateAdd(b_.CreateMul(number_, i64(plan_.parts)), part);
                 const Reducer::State state = read();
                 Reducer::State other;
@@ -177,6 +195,7 @@ void GridEmitter::join_kernel() {
                 for (size_t j = 0; j < next.size(); j++) b_.CreateStore(next[j], a.places[j]);
             });
             a.state = read();
+            join_by_shuffles(a, static_cast<int>(joiners));
             finish(a);
         }
         prepare(plan_.nest.stages);
@@ -235,17 +254,28 @@ std::vector<GridEmitter::Accumulator> GridEmitter::accumulators(uint32_t stage) 
     return result;
 }
 
-/// The elements of a step, counted from the thread's first.
-GridEmitter::Point GridEmitter::step_point(Value* step) {
-    const int64_t stride = static_cast<int64_t>(plan_.sharers) * (plan_.nest.mode == NestPlan::rows ? plan_.lanes : 1);
+/// Positions of a row that the sharers pass in one step.
+int64_t GridEmitter::step_length() const { return static_cast<int64_t>(plan_.sharers) * (plan_.nest.mode == NestPlan::rows ? plan_.lanes : 1); }
+
+/// The elements of a step: of number first_step + step, counted from the thread's first. `whole`: it surely ends inside the row.
+GridEmitter::Point GridEmitter::step_point(Value* first_step, int64_t step, bool whole) {
     Value* mine = b_.CreateMul(b_.CreateZExt(sharer_, b_.getInt64Ty()), i64(plan_.nest.mode == NestPlan::rows ? plan_.lanes : 1));
-    Value* first = b_.CreateAdd(b_.CreateMul(step, i64(stride)), mine);
+    Value* first = b_.CreateAdd(b_.CreateMul(first_step, i64(step_length())), mine);
     if (plan_.parts > 1) first = b_.CreateAdd(first, b_.CreateMul(part_, i64(plan_.part_length)));
     Point p;
     p.value.assign(nest_.body.size(), nullptr);
     p.index.assign(nest_.axes.size(), nullptr);
-    const bool exact = stride * ((plan_.steps + plan_.unroll - 1) / plan_.unroll * plan_.unroll) * plan_.parts == plan_.positions;
-    if (!exact) {
+    size_t row_axes = 0, axis = 0;
+    for (size_t k = 0; k < nest_.axes.size(); k++)
+        if (nest_.axes[k].kind == Axis::row) row_axes++, axis = k;
+    if (whole && row_axes == 1) {
+        unravel(first, Axis::row, p.index, plan_.positions, false);
+        p.shifted_axis = axis, p.shift = step * step_length();
+        p.linear = b_.CreateAdd(first, i64(p.shift));
+        return p;
+    }
+    first = b_.CreateAdd(first, i64(step * step_length()));
+    if (!whole) {
         p.active = b_.CreateICmpSLT(first, i64(plan_.positions));
         if (plan_.parts > 1) {
             Value* end = b_.CreateMul(b_.CreateAdd(part_, i64(1)), i64(plan_.part_length));
@@ -272,18 +302,46 @@ void GridEmitter::one_step(uint32_t s, Point& p) {
     });
 }
 
+/// `unroll` steps, the accumulators' states being in their places.
+void GridEmitter::round_of(uint32_t s, std::vector<Accumulator>& all, Value* first_step, bool whole) {
+    for (Accumulator& a : all)
+        for (size_t j = 0; j < a.places.size(); j++) a.state[j] = b_.CreateLoad(llvm::cast<llvm::AllocaInst>(a.places[j])->getAllocatedType(), a.places[j]);
+    std::vector<Point> points;
+    for (int u = 0; u < plan_.unroll; u++) {
+        points.push_back(step_point(first_step, u, whole));
+        for (ValueId id : plan_.nest.needed[s])
+            if (nest_.body[id].kind == Instruction::load) value(wide_, &points.back(), id);
+    }
+    for (Point& p : points) one_step(s, p);
+    for (Accumulator& a : all) take(a, points);
+    for (Accumulator& a : all)
+        for (size_t j = 0; j < a.places.size(); j++) b_.CreateStore(a.state[j], a.places[j]);
+}
+
+/// A row, or the part of one that the block has: whole rounds without a look at its end, then at most one with.
+void GridEmitter::rounds_of(uint32_t s, std::vector<Accumulator>& all) {
+    const int64_t of_round = step_length() * plan_.unroll;
+    const bool alike = plan_.parts == 1 || plan_.positions % plan_.part_length == 0;
+    const int64_t length = plan_.parts == 1 ? plan_.positions : plan_.part_length;
+    Value* whole_rounds = i64(length / of_round);
+    if (!alike) {
+        Value* left = b_.CreateSub(i64(plan_.positions), b_.CreateMul(part_, i64(plan_.part_length)));
+        whole_rounds = b_.CreateUDiv(b_.CreateSelect(b_.CreateICmpSLT(left, i64(length)), left, i64(length)), i64(of_round));
+    }
+    loop(i64(0), whole_rounds, i64(1), [&](Value* round) { round_of(s, all, b_.CreateMul(round, i64(plan_.unroll)), true); });
+    if (!alike || length % of_round != 0) round_of(s, all, b_.CreateMul(whole_rounds, i64(plan_.unroll)), false);
+}
+
 /// One pass over the unit's row: elements, stores, and the reductions that end with it.
 void GridEmitter::stage(uint32_t s, std::vector<Point>& kept) {
     std::vector<Accumulator> all = accumulators(s);
     for (Accumulator& a : all) a.state = identity(a, a.lanes);
     if (plan_.resident) {
-        for (int step = 0; step < plan_.steps; step++) {
-            if (s == 0) {
-                kept.push_back(step_point(i64(step)));
-                // All loads first: they are in flight together.
-                for (ValueId id : plan_.nest.needed[0])
-                    if (nest_.body[id].kind == Instruction::load) value(wide_, &kept.back(), id);
-            }
+        for (int step = 0; step < plan_.steps && s == 0; step++) {
+            kept.push_back(step_point(i64(0), step, plan_.parts == 1 ? (step + 1) * step_length() <= plan_.positions : plan_.part_length * plan_.parts == plan_.positions));
+            // All loads first: they are in flight together.
+            for (ValueId id : plan_.nest.needed[0])
+                if (nest_.body[id].kind == Instruction::load) value(wide_, &kept.back(), id);
         }
         for (Point& p : kept) one_step(s, p);
         for (Accumulator& a : all) take(a, kept);
@@ -293,28 +351,13 @@ void GridEmitter::stage(uint32_t s, std::vector<Point>& kept) {
                 a.places.push_back(alloca_of(v->getType()));
                 b_.CreateStore(v, a.places.back());
             }
-        const int64_t rounds = (plan_.steps + plan_.unroll - 1) / plan_.unroll;
-        loop(i64(0), i64(rounds), i64(1), [&](Value* round) {
-            for (Accumulator& a : all)
-                for (size_t j = 0; j < a.places.size(); j++)
-                    a.state[j] = b_.CreateLoad(llvm::cast<llvm::AllocaInst>(a.places[j])->getAllocatedType(), a.places[j]);
-            std::vector<Point> points;
-            for (int u = 0; u < plan_.unroll; u++) {
-                points.push_back(step_point(b_.CreateAdd(b_.CreateMul(round, i64(plan_.unroll)), i64(u))));
-                for (ValueId id : plan_.nest.needed[s])
-                    if (nest_.body[id].kind == Instruction::load) value(wide_, &points.back(), id);
-            }
-            for (Point& p : points) one_step(s, p);
-            for (Accumulator& a : all) take(a, points);
-            for (Accumulator& a : all)
-                for (size_t j = 0; j < a.places.size(); j++) b_.CreateStore(a.state[j], a.places[j]);
-        });
+        rounds_of(s, all);
         for (Accumulator& a : all)
-            for (size_t j = 0; j < a.places.size(); j++)
-                a.state[j] = b_.CreateLoad(llvm::cast<llvm::AllocaInst>(a.places[j])->getAllocatedType(), a.places[j]);
+            for (size_t j = 0; j < a.places.size(); j++) a.state[j] = b_.CreateLoad(llvm::cast<llvm::AllocaInst>(a.places[j])->getAllocatedType(), a.places[j]);
     }
     join(all);
-    if (plan_.parts > 1) return store_parts(all);
+    if (plan_.cluster) join_cluster(all);
+    else if (plan_.parts > 1) return store_parts(all);
     for (Accumulator& a : all) finish(a);
 }
 
@@ -322,7 +365,9 @@ void GridEmitter::row_stores() {
     bool any = false;
     for (size_t k = 0; k < nest_.stores.size(); k++) any |= !plan_.nest.element_store[k];
     if (!any) return;
-    when(b_.CreateICmpEQ(sharer_, i32(0)), [&] {
+    Value* storing = b_.CreateICmpEQ(sharer_, i32(0));
+    if (plan_.cluster) storing = b_.CreateAnd(storing, b_.CreateICmpEQ(part_, i64(0)));
+    when(storing, [&] {
         for (size_t k = 0; k < nest_.stores.size(); k++)
             if (const fusion::Store& s = nest_.stores[k]; !plan_.nest.element_store[k]) store(unit_width(), nullptr, s.to, value(unit_width(), nullptr, s.value));
     });
@@ -360,6 +405,13 @@ void GridEmitter::when(Value* condition, const std::function<void()>& body) {
 Value* GridEmitter::special_register(llvm::Intrinsic::ID id) { return b_.CreateIntrinsic(id, {}, {}); }
 void GridEmitter::barrier() { b_.CreateIntrinsic(llvm::Intrinsic::nvvm_barrier0, {}, {}); }
 
+/// Releases and acquires, which is what the instructions do unless told otherwise.
+void GridEmitter::cluster_barrier() { instruction("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;"); }
+
+void GridEmitter::instruction(const char* text) {
+    b_.CreateCall(llvm::InlineAsm::get(llvm::FunctionType::get(b_.getVoidTy(), false), text, "~{memory}", true));
+}
+
 Value* GridEmitter::shared_memory(int64_t bytes) {
     auto* type = llvm::ArrayType::get(b_.getInt8Ty(), static_cast<uint64_t>(bytes));
     auto* memory = new llvm::GlobalVariable(module_, type, false, llvm::GlobalValue::InternalLinkage, llvm::UndefValue::get(type),
@@ -370,6 +422,7 @@ Value* GridEmitter::shared_memory(int64_t bytes) {
 
 /// The value of the thread whose number in the warp differs in the mask's bits.
 Value* GridEmitter::shuffled(Value* v, int mask) {
+    if (v->getType()->isVectorTy()) return one_.each_lane(v, [&](Value* lane) { return shuffled(lane, mask); });
     llvm::Type* type = v->getType();
     const auto bits = type->getPrimitiveSizeInBits().getFixedValue();
     const auto exchange = [&](Value* word) {

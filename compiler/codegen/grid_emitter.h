@@ -24,6 +24,9 @@ class GridEmitter {
         std::vector<Value*> index;   // by axis; of the vector axis: of the first lane
         Value* linear = nullptr;     // row-major position in the row, of the first lane
         Value* active = nullptr;     // null: surely inside the row
+        // Steps that are known apart share their indices: what lies between them is a constant of the addresses.
+        size_t shifted_axis = SIZE_MAX; // index[shifted_axis] is short of the element by `shift`
+        int64_t shift = 0;
     };
     /// What a thread gathers of a row for a reduction, or for a pair of them. Its state has one lane or as many as points.
     struct Accumulator {
@@ -44,7 +47,10 @@ class GridEmitter {
     void join_kernel();
     void set_unit();
     Point point_at(Value* first, Value* end);
-    Point step_point(Value* step);
+    int64_t step_length() const;
+    Point step_point(Value* first_step, int64_t step, bool whole);
+    void round_of(uint32_t s, std::vector<Accumulator>& all, Value* first_step, bool whole);
+    void rounds_of(uint32_t s, std::vector<Accumulator>& all);
     void unravel(Value* linear, fusion::Axis::Kind kind, std::vector<Value*>& index, int64_t total, bool by_lanes);
     void stage(uint32_t s, std::vector<Point>& kept);
     void one_step(uint32_t s, Point& point);
@@ -58,7 +64,9 @@ class GridEmitter {
     Reducer::State across(const Accumulator& a, Reducer::State state);
     void finish(const Accumulator& a);
     void join(std::vector<Accumulator>& all);
+    void join_by_shuffles(Accumulator& a, int threads);
     void join_rows(std::vector<Accumulator>& all);
+    void join_cluster(std::vector<Accumulator>& all);
     void join_columns(std::vector<Accumulator>& all);
     Value* part_address(const std::vector<Accumulator>& all, size_t which, size_t part, int lane, Value* number);
     void store_parts(std::vector<Accumulator>& all);
@@ -72,6 +80,7 @@ class GridEmitter {
     Value* compute(VectorEmitter& e, Point* point, ValueId id);
     Value* index_of(Point* point, size_t axis);
     Value* offset_of(Point* point, const fusion::Affine& at);
+    Value* address_of(Point* point, const fusion::Access& access, llvm::Type* type);
     Value* load(VectorEmitter& e, Point* point, const fusion::Access& access, DType t);
     void store(VectorEmitter& e, Point* point, const fusion::Access& access, Value* v);
     Value* load_piece(VectorEmitter& e, Value* first, DType t);
@@ -85,6 +94,8 @@ class GridEmitter {
     Value* shuffled(Value* v, int mask);
     Value* shared_memory(int64_t bytes);
     void barrier();
+    void cluster_barrier();
+    void instruction(const char* text);
     Value* alloca_of(llvm::Type* type) { return emit_alloca(entry_, type); }
     Value* i32(int64_t x) { return b_.getInt32(static_cast<uint32_t>(x)); }
     Value* i64(int64_t x) { return b_.getInt64(static_cast<uint64_t>(x)); }

@@ -1,6 +1,7 @@
 // Decisions of GPU code generation, apart from LLVM so that they can be tested and read alone.
 #include "compiler/codegen/grid_plan.h"
 #include <algorithm>
+#include <bit>
 
 namespace dyno::codegen {
 using fusion::Access;
@@ -10,8 +11,8 @@ using fusion::LoopNest;
 namespace {
 
 constexpr int64_t most_values = 64;    // elements of a row in a thread's registers
-constexpr int flat_threads = 256;
-constexpr int64_t enough_blocks = 264; // keep all multiprocessors busy
+constexpr int flat_threads = 128;
+constexpr int64_t multiprocessors = 132; // of an H200; a multiple of it keeps all busy to the end
 
 int64_t power_of_two_from(int64_t n) {
     int64_t p = 1;
@@ -57,10 +58,32 @@ void plan_rows(const LoopNest& nest, GridPlan& plan) {
     int64_t sharers = std::clamp<int64_t>(sharers_for(wanted), std::min<int64_t>(32, sharers_for(1)), 1024);
     plan.resident = (groups + sharers - 1) / sharers * plan.lanes * kept <= (sharers > 512 ? 32 : most_values);
     if (!plan.resident) sharers = std::min<int64_t>(1024, sharers_for(4)); // rows that are read again: few at a time, so that caches hold them
+    // Short work on rows of f32 that a block keeps: more threads, as many blocks.
+    if (plan.resident && sharers == 256 && kept == 1 && narrowest == 4 && plan.nest.stages > 1 && nest.body.size() <= 8) sharers = 512, plan.least_blocks = 3;
     plan.sharers = static_cast<int>(sharers);
     plan.steps = static_cast<int>((groups + sharers - 1) / sharers);
     plan.units = static_cast<int>(power_of_two_from(std::clamp<int64_t>(128 / sharers, 1, plan.unit_count)));
     plan.unroll = plan.resident ? 1 : static_cast<int>(std::min<int64_t>(4, plan.steps));
+}
+
+/// Long rows that several passes need: blocks of a cluster have a piece each, as much as plan_rows() would keep of a row.
+void plan_cluster(const LoopNest& nest, GridPlan& plan) {
+    constexpr int64_t wanted_piece = 8192, largest_piece = 16384, most_blocks = 8; // what every GPU with clusters grants
+    const int64_t kept = inputs_kept(nest, plan.nest);
+    int64_t parts = 2;
+    while (parts < most_blocks && plan.positions * kept > parts * wanted_piece) parts *= 2;
+    const int64_t groups = (plan.positions + plan.lanes - 1) / plan.lanes, of_block = (groups + parts - 1) / parts;
+    const int64_t sharers = std::clamp<int64_t>(power_of_two_from((of_block + 15) / 16), 32, 512); // 16 steps: measured with rows of 65,536
+    const int64_t steps = (of_block + sharers - 1) / sharers;
+    if (steps * plan.lanes * kept > most_values || of_block * plan.lanes * kept > largest_piece || plan.unit_count < 16) return;
+    if (steps * sharers * plan.lanes * parts != plan.positions) return; // looks at a row's end cost more than reading it again
+    plan.sharers = static_cast<int>(sharers);
+    plan.units = 1;
+    plan.steps = static_cast<int>(steps);
+    plan.unroll = 1;
+    plan.parts = parts;
+    plan.part_length = steps * sharers * plan.lanes;
+    plan.resident = plan.cluster = true;
 }
 
 /// Rows that are read once although they do not fit: many at a time.
@@ -83,7 +106,7 @@ void plan_columns(const LoopNest& nest, GridPlan& plan) {
     while (sharers > 1 && sharers * plan.units * plan.lanes * reductions * 16 > 40 * 1024) sharers /= 2;
     plan.sharers = static_cast<int>(std::max<int64_t>(1, sharers));
     plan.steps = static_cast<int>((plan.positions + plan.sharers - 1) / plan.sharers);
-    plan.unroll = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(4, plan.steps)));
+    plan.unroll = static_cast<int>(std::max<int64_t>(1, std::min<int64_t>(8, plan.steps)));
 }
 
 /// Few long rows are divided over blocks, if one pass makes all their results.
@@ -91,8 +114,14 @@ void split(const LoopNest& nest, GridPlan& plan) {
     bool late_stores = false;
     for (size_t k = 0; k < nest.stores.size(); k++) late_stores |= plan.nest.element_store[k] && plan.nest.stage[nest.stores[k].value] > 0;
     if (plan.nest.stages != 1 || late_stores) return;
+    const bool columns = plan.nest.mode == NestPlan::columns;
     const int64_t blocks = (plan.unit_count + plan.units - 1) / plan.units;
-    const int64_t a_step = plan.nest.mode == NestPlan::columns ? plan.sharers : static_cast<int64_t>(plan.sharers) * plan.lanes;
+    int64_t enough_blocks = 2 * multiprocessors;
+    if (!columns && blocks * 2 <= multiprocessors && plan.positions >= int64_t{16} * 1024 * plan.lanes) { // one large block each
+        plan.sharers = 1024, plan.units = 1, plan.least_blocks = 1;
+        enough_blocks = multiprocessors;
+    }
+    const int64_t a_step = columns ? plan.sharers : static_cast<int64_t>(plan.sharers) * plan.lanes;
     const int64_t steps = (plan.positions + a_step - 1) / a_step;
     if (blocks * 2 > enough_blocks || steps < 16) return;
     const int64_t parts = std::min<int64_t>(steps / 8, enough_blocks / blocks); // rounded down: no wave that is nearly empty
@@ -102,7 +131,60 @@ void split(const LoopNest& nest, GridPlan& plan) {
     plan.parts = (plan.positions + plan.part_length - 1) / plan.part_length;
     plan.resident = false;
     plan.steps = static_cast<int>(steps_each);
-    plan.unroll = static_cast<int>(std::min<int64_t>(4, steps_each));
+    plan.unroll = static_cast<int>(std::min<int64_t>(columns ? 8 : 4, steps_each));
+}
+
+bool is_narrow(DType t) { return t == DType::bf16 || t == DType::f16; }
+
+bool is_constant_from_zero(const Instruction& i) {
+    if (i.kind != Instruction::constant || i.dtype != DType::f32) return false;
+    return std::bit_cast<float>(static_cast<uint32_t>(i.bits)) >= 0;
+}
+
+/// Values that are surely no less than zero, or NaN: sums of them lose no digits.
+std::vector<bool> from_zero_up(const LoopNest& nest) {
+    using scalar::ScalarOp;
+    std::vector<bool> result;
+    for (const Instruction& i : nest.body) {
+        const auto operand = [&](int k) { return static_cast<bool>(result[i.operands[k]]); };
+        bool up = is_constant_from_zero(i);
+        if (i.kind == Instruction::reduce) up = i.how == fusion::Reduction::sum && operand(0);
+        if (i.kind == Instruction::apply) {
+            if (i.op == ScalarOp::exp || i.op == ScalarOp::sigmoid || i.op == ScalarOp::abs || i.op == ScalarOp::relu) up = true;
+            if (i.op == ScalarOp::mul) up = i.operands[0] == i.operands[1];
+            if (i.op == ScalarOp::mul || i.op == ScalarOp::add || i.op == ScalarOp::div) up = up || (operand(0) && operand(1));
+        }
+        result.push_back(up);
+    }
+    return result;
+}
+
+/// From results back: whether every use of a value leads through steps that do not magnify relative errors to a rounding to 16 bits.
+std::vector<bool> coarse_values(const LoopNest& nest) {
+    using scalar::ScalarOp;
+    const std::vector<bool> up = from_zero_up(nest);
+    std::vector<bool> coarse(nest.body.size(), true);
+    for (const fusion::Store& store : nest.stores) coarse[store.value] = false;
+    for (size_t user = nest.body.size(); user-- > 0;) {
+        const Instruction& i = nest.body[user];
+        const bool sums = (i.kind == Instruction::reduce && i.how == fusion::Reduction::sum) || (i.kind == Instruction::apply && i.op == ScalarOp::add);
+        const bool scales = i.kind == Instruction::apply && (i.op == ScalarOp::mul || i.op == ScalarOp::div || i.op == ScalarOp::neg || i.op == ScalarOp::abs);
+        const bool rounds = i.kind == Instruction::apply && i.op == ScalarOp::cast && is_narrow(i.dtype);
+        for (int k = 0; k < i.arity; k++) {
+            bool fine = rounds || (scales && coarse[user] && !is_narrow(i.dtype));
+            if (sums && !is_narrow(i.dtype)) {
+                fine = coarse[user];
+                for (int j = 0; j < i.arity; j++) fine = fine && up[i.operands[j]];
+            }
+            if (!fine) coarse[i.operands[k]] = false;
+        }
+    }
+    for (size_t k = 0; k < nest.body.size(); k++) {
+        const Instruction& i = nest.body[k];
+        if (i.kind == Instruction::apply && is_narrow(i.dtype)) coarse[k] = true; // it is rounded itself
+        if (i.dtype != DType::f32 && !is_narrow(i.dtype)) coarse[k] = false;
+    }
+    return coarse;
 }
 
 } // namespace
@@ -117,11 +199,12 @@ bool is_piece(const LoopNest& nest, const Access& access, int lanes) {
     return true;
 }
 
-GridPlan plan_grid(const LoopNest& nest, bool wide_memory) {
+GridPlan plan_grid(const LoopNest& nest, bool wide_memory, bool clusters) {
     GridPlan plan;
     plan.lanes = choose_lanes(nest);
     plan.wide_memory = wide_memory;
     plan.nest = plan_for_threads(nest, plan.lanes);
+    plan.coarse = coarse_values(nest);
     if (plan.nest.mode == NestPlan::flat) {
         const int64_t count = fusion::row_count(nest);
         plan.unit_count = count / plan.lanes + count % plan.lanes;
@@ -132,7 +215,12 @@ GridPlan plan_grid(const LoopNest& nest, bool wide_memory) {
     rows ? plan_rows(nest, plan) : plan_columns(nest, plan);
     std::vector<ReductionPair> pairs = reduction_pairs(nest);
     if (!rows) std::erase_if(pairs, [](const ReductionPair& p) { return p.kind == ReductionPair::exponentials; });
-    if (!plan.resident && !pairs.empty()) plan.nest = plan_for_threads(nest, plan.lanes, pairs); // what is read again is read once less
+    if (!plan.resident && !pairs.empty()) {
+        NestPlan paired = plan_for_threads(nest, plan.lanes, pairs); // what is read again is read once less
+        if (rows && clusters && paired.stages > 1) plan_cluster(nest, plan);
+        if (!plan.cluster) plan.nest = std::move(paired);
+    } else if (rows && clusters && !plan.resident && plan.nest.stages > 1) plan_cluster(nest, plan);
+    if (plan.cluster) return plan;
     if (rows) plan_single_pass(plan);
     plan.part_length = plan.positions;
     split(nest, plan);

@@ -4,6 +4,7 @@
 #include "compiler/codegen/grid_emitter.h"
 #include <algorithm>
 #include <cmath>
+#include <llvm/IR/InlineAsm.h>
 
 namespace dyno::codegen {
 using llvm::Value;
@@ -98,7 +99,10 @@ void GridEmitter::take(Accumulator& a, llvm::MutableArrayRef<Point> points) {
         if (a.pair) {
             Value* count = b_.CreateFAdd(a.state[0], wide_.f(v, 1));
             Value* away = b_.CreateFSub(v, a.state[2]);
-            Value* mean = b_.CreateFAdd(a.state[2], wide_.quotient(away, count));
+            // All lanes have seen as many: one division serves them.
+            Value* seen = count->getType()->isVectorTy() ? b_.CreateExtractElement(count, uint64_t{0}) : count;
+            Value* share = one_.near_quotient(one_.f(seen, 1), seen);
+            Value* mean = wide_.fma(away, share->getType() == away->getType() ? share : wide_.splat(share), a.state[2]);
             next = {count, a.state[1], mean, wide_.fma(away, b_.CreateFSub(v, mean), a.state[3])};
         } else {
             Value* index = nullptr;
@@ -161,17 +165,19 @@ void GridEmitter::join(std::vector<Accumulator>& all) {
     plan_.nest.mode == NestPlan::columns ? join_columns(all) : join_rows(all);
 }
 
+/// Among so many neighbours in a warp; the first one's state counts.
+void GridEmitter::join_by_shuffles(Accumulator& a, int threads) {
+    for (int mask = threads / 2; mask > 0; mask /= 2) {
+        Reducer::State other;
+        for (Value* v : a.state) other.push_back(shuffled(v, mask));
+        a.state = merged(a, a.state, other);
+    }
+}
+
 void GridEmitter::join_rows(std::vector<Accumulator>& all) {
-    const auto by_shuffles = [&](Accumulator& a, int threads) {
-        for (int mask = threads / 2; mask > 0; mask /= 2) {
-            Reducer::State other;
-            for (Value* v : a.state) other.push_back(shuffled(v, mask));
-            a.state = merged(a, a.state, other);
-        }
-    };
     for (Accumulator& a : all) {
         a.state = across(a, a.state);
-        by_shuffles(a, std::min(plan_.sharers, 32));
+        join_by_shuffles(a, std::min(plan_.sharers, 32));
     }
     const int warps = plan_.sharers / 32;
     if (warps <= 1) return;
@@ -191,7 +197,46 @@ void GridEmitter::join_rows(std::vector<Accumulator>& all) {
     for (size_t k = 0; k < all.size(); k++) {
         Accumulator& a = all[k];
         for (size_t j = 0; j < a.state.size(); j++) a.state[j] = b_.CreateLoad(a.state[j]->getType(), place(k, j, from));
-        by_shuffles(a, warps);
+        join_by_shuffles(a, warps);
+    }
+}
+
+/// The states of a cluster's blocks become one: each puts its own where all can read it, all merge them in the same order.
+void GridEmitter::join_cluster(std::vector<Accumulator>& all) {
+    if (all.empty()) return;
+    const auto assembly = [&](llvm::Type* result, llvm::ArrayRef<Value*> args, const char* text, const char* constraints) {
+        llvm::SmallVector<llvm::Type*, 2> types;
+        for (Value* a : args) types.push_back(a->getType());
+        return b_.CreateCall(llvm::InlineAsm::get(llvm::FunctionType::get(result, types, false), text, constraints, true), args);
+    };
+    std::vector<llvm::SmallVector<Value*, 4>> memory;
+    for (Accumulator& a : all) {
+        memory.emplace_back();
+        for (Value* v : a.state) memory.back().push_back(shared_memory(static_cast<int64_t>(v->getType()->getPrimitiveSizeInBits() / 8)));
+    }
+    when(b_.CreateICmpEQ(thread_, i32(0)), [&] {
+        for (size_t k = 0; k < all.size(); k++)
+            for (size_t j = 0; j < all[k].state.size(); j++) b_.CreateStore(all[k].state[j], memory[k][j]);
+    });
+    cluster_barrier();
+    for (size_t k = 0; k < all.size(); k++) {
+        Reducer::State total;
+        for (int64_t part = 0; part < plan_.parts; part++) {
+            Reducer::State other;
+            for (size_t j = 0; j < all[k].state.size(); j++) {
+                llvm::Type* type = all[k].state[j]->getType();
+                const unsigned bits = static_cast<unsigned>(type->getPrimitiveSizeInBits());
+                Value* mine = b_.CreatePtrToInt(memory[k][j], b_.getInt32Ty());
+                Value* theirs = assembly(b_.getInt32Ty(), {mine, i32(part)}, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r");
+                Value* word = bits == 64 ? assembly(b_.getInt64Ty(), {theirs}, "ld.shared::cluster.b64 $0, [$1];", "=l,r")
+                              : bits == 32 ? assembly(b_.getInt32Ty(), {theirs}, "ld.shared::cluster.b32 $0, [$1];", "=r,r")
+                              : bits == 16 ? assembly(b_.getInt16Ty(), {theirs}, "ld.shared::cluster.b16 $0, [$1];", "=h,r")
+                                           : b_.CreateTrunc(assembly(b_.getInt16Ty(), {theirs}, "ld.shared::cluster.b8 $0, [$1];", "=h,r"), b_.getInt8Ty());
+                other.push_back(b_.CreateBitCast(word, type));
+            }
+            total = part == 0 ? other : merged(all[k], total, other);
+        }
+        all[k].state = total;
     }
 }
 

@@ -41,6 +41,7 @@ Value* GridEmitter::compute(VectorEmitter& e, Point* point, ValueId id) {
     case Instruction::index: {
         const fusion::Affine& at = nest_.indices[i.which];
         Value* first = offset_of(point, at);
+        if (point && point->shift) first = b_.CreateAdd(first, i64(point->shift * at.strides[point->shifted_axis]));
         if (plan_.nest.vector[id]) first = consecutive(e, first, at.strides[plan_.nest.vector_axis]);
         return e.cast(first, DType::i64, i.dtype);
     }
@@ -56,6 +57,7 @@ Value* GridEmitter::compute(VectorEmitter& e, Point* point, ValueId id) {
         Value* v = value(e, point, i.operands[k]);
         args.push_back(plan_.nest.vector[id] ? e.splat(v) : v);
     }
+    e.coarse = plan_.coarse[id];
     return e.apply(i.op, i.dtype, nest_.body[i.operands[i.arity - 1]].dtype, args, fault_);
 }
 
@@ -67,6 +69,13 @@ Value* GridEmitter::index_of(Point* point, size_t axis) {
 
 Value* GridEmitter::offset_of(Point* point, const fusion::Affine& at) {
     return emit_offset(b_, at, [&](size_t axis) { return index_of(point, axis); });
+}
+
+/// The first lane's element.
+Value* GridEmitter::address_of(Point* point, const fusion::Access& access, llvm::Type* type) {
+    Value* address = b_.CreateInBoundsGEP(type, function_->getArg(access.parameter), offset_of(point, access.at));
+    const int64_t apart = point && point->shift ? point->shift * access.at.strides[point->shifted_axis] : 0;
+    return apart ? b_.CreateInBoundsGEP(type, address, i64(apart)) : address;
 }
 
 /// `lanes` consecutive elements in words of 32 bits, up to four words an access.
@@ -169,7 +178,7 @@ Value* GridEmitter::load(VectorEmitter& e, Point* point, const fusion::Access& a
     llvm::Type* type = e.memory_type(t);
     const llvm::Align align(static_cast<uint64_t>(size_of(t)));
     const int64_t stride = access.at.strides.empty() ? 0 : access.at.strides[plan_.nest.vector_axis];
-    Value* first = b_.CreateInBoundsGEP(type, function_->getArg(access.parameter), offset_of(point, access.at));
+    Value* first = address_of(point, access, type);
     if (e.lanes() == 1 || stride == 0) return e.from_memory(b_.CreateAlignedLoad(type, first, align), t);
     if (plan_.wide_memory && is_piece(nest_, access, e.lanes())) return load_piece(e, first, t);
     Value* v = llvm::PoisonValue::get(e.widen(type));
@@ -182,7 +191,7 @@ void GridEmitter::store(VectorEmitter& e, Point* point, const fusion::Access& ac
     const DType t = nest_.parameters[access.parameter].dtype;
     const llvm::Align align(static_cast<uint64_t>(size_of(t)));
     const int64_t stride = access.at.strides.empty() ? 0 : access.at.strides[plan_.nest.vector_axis];
-    Value* first = b_.CreateInBoundsGEP(e.memory_type(t), function_->getArg(access.parameter), offset_of(point, access.at));
+    Value* first = address_of(point, access, e.memory_type(t));
     if (e.lanes() == 1 || stride == 0) {
         DYNO_CHECK(!v->getType()->isVectorTy(), "one element is stored where all lanes share a place");
         b_.CreateAlignedStore(e.to_memory(v, t), first, align);

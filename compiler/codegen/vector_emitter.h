@@ -45,6 +45,9 @@ class VectorEmitter {
     llvm::Value* quotient(llvm::Value* x, llvm::Value* y); // inside gated functions: GPUs within 2 ulp for f32, else exact
     /// GPUs, vector_math_gpu.cpp: f32 from -150 to where it overflows; `normal`: the result surely is.
     llvm::Value* exp_by_hardware(llvm::Value* x, bool normal);
+    /// 2^x within 2 ulp; `normal`: subnormal results vanish.
+    llvm::Value* power_by_hardware(llvm::Value* x, bool normal);
+    llvm::Value* inverse_by_hardware(llvm::Value* x); // 1 / x within 1 ulp
     /// Two elements an instruction: conversions of one run at an eighth of the speed. f32 to f16 or bf16 and back.
     llvm::Value* round_in_pairs(llvm::Value* v, DType t);
     llvm::Value* each_lane(llvm::Value* x, llvm::function_ref<llvm::Value*(llvm::Value*)> one);
@@ -66,6 +69,7 @@ class VectorEmitter {
     llvm::IRBuilder<>& b;
     llvm::Module& m;
     bool quiet = false; // comparisons must not raise flags
+    bool coarse = false; // gpu: of a gated function on f32 a relative error of 2^-17 is enough
     bool gpu = false;   // no C library, conversions to bf16 by the hardware's instruction
 
   private:

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/MDBuilder.h>
 
 namespace dyno::codegen {
@@ -123,6 +124,7 @@ Value* VectorEmitter::exp_core(Value* x) { return gpu && !is_f64(x) ? exp_by_har
 
 Value* VectorEmitter::exp(Value* x) {
     const bool wide = is_f64(x);
+    if (gpu && !wide && coarse) return power_by_hardware(b.CreateFMul(x, f(x, 1.44269504088896340736)), false);
     if (gpu && !wide) {
         Value* y = exp_by_hardware(b.CreateBinaryIntrinsic(Intrinsic::maximum, x, f(x, -150)), false); // NaN stays
         return b.CreateSelect(b.CreateFCmpOGT(x, f(x, 0x1.62e42ep+6)), f(x, INFINITY), y);
@@ -148,9 +150,9 @@ Value* VectorEmitter::log(Value* x) {
         Value* tiny = b.CreateFCmpOLT(x, f(x, 0x1p-126));
         Value* y = log_core(b.CreateSelect(tiny, b.CreateFMul(x, f(x, 0x1p23)), x));
         y = b.CreateSelect(tiny, b.CreateFSub(y, f(x, 23 * 0.69314718055994530942)), y);
-        y = b.CreateSelect(b.CreateFCmpULT(x, f(x, INFINITY)), y, x); // infinity
-        y = b.CreateSelect(b.CreateFCmpOEQ(x, f(x, 0)), f(x, -INFINITY), y);
-        return b.CreateSelect(b.CreateFCmpULT(x, f(x, 0)), f(x, std::numeric_limits<double>::quiet_NaN()), y); // negative or NaN
+        // What is no positive number, the hardware's logarithm answers right.
+        Value* rare = each_lane(x, [&](Value* v) { return b.CreateIntrinsic(Intrinsic::nvvm_lg2_approx_f, {}, {v}); });
+        return b.CreateSelect(b.CreateAnd(b.CreateFCmpOGT(x, f(x, 0)), b.CreateFCmpOLT(x, f(x, INFINITY))), y, rare);
     }
     Value* bits = b.CreateBitCast(x, integer_like(x->getType()));
     // Special: negative, zero, subnormal, infinity, NaN: all that is outside the normal positive range, as one compare.
@@ -228,14 +230,15 @@ Value* VectorEmitter::tanh_by_hardware(Value* x) {
 Value* VectorEmitter::erf_by_hardware(Value* x) {
     Value* size = unary(Intrinsic::fabs, x);
     Value* near = b.CreateBinaryIntrinsic(Intrinsic::minimum, size, f(x, 4));
-    Value* z = b.CreateFMul(near, near);
-    Value* small = fma(near, horner(z, erf_f32), near);
-    Value* t = near_quotient(b.CreateFSub(near, f(x, 2)), b.CreateFAdd(near, f(x, 2)));
-    Value* tail = b.CreateFMul(exp_by_hardware(b.CreateFNeg(z), true), horner(t, erfc_f32));
+    Value* small = fma(near, horner(b.CreateFMul(near, near), erf_f32), near);
+    Value* tail = power_by_hardware(horner(near, log2_erfc_f32), true);
     return copysign(b.CreateSelect(b.CreateFCmpOLT(near, f(x, 1)), small, b.CreateFSub(f(x, 1), tail)), x);
 }
 
 Value* VectorEmitter::sigmoid(Value* x) {
+    if (gpu && !is_f64(x) && coarse) { // the power may vanish beside 1; the quotient may be subnormal
+        return inverse_by_hardware(b.CreateFAdd(power_by_hardware(b.CreateFMul(x, f(x, -1.44269504088896340736)), true), f(x, 1)));
+    }
     Value* e = exp(b.CreateFNeg(x));
     return quotient(f(x, 1), b.CreateFAdd(f(x, 1), e));
 }

@@ -117,16 +117,26 @@ Value* VectorEmitter::near_quotient(Value* x, Value* y) {
     return b.CreateFMul(x, inverse);
 }
 
+Value* VectorEmitter::power_by_hardware(Value* x, bool normal) {
+    const auto id = normal ? llvm::Intrinsic::nvvm_ex2_approx_ftz_f : llvm::Intrinsic::nvvm_ex2_approx_f;
+    return each_lane(x, [&](Value* v) { return b.CreateIntrinsic(id, {}, {v}); });
+}
+
+Value* VectorEmitter::inverse_by_hardware(Value* x) {
+    llvm::Type* type = b.getFloatTy();
+    auto* code = llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false), "rcp.approx.f32 $0, $1;", "=f,f", false);
+    return each_lane(x, [&](Value* v) { return b.CreateCall(code, {v}); });
+}
+
 /// 2^(x log2 e) by the hardware, within 2 ulp, times what rounding the product lost. `normal`: for tanh and erf.
 Value* VectorEmitter::exp_by_hardware(Value* x, bool normal) {
-    const auto id = normal ? llvm::Intrinsic::nvvm_ex2_approx_ftz_f : llvm::Intrinsic::nvvm_ex2_approx_f;
     constexpr float log2_e = 1.44269504088896340736f;
     constexpr double ln_2 = 0.69314718055994530942, lost = (1.44269504088896340736 - log2_e) * ln_2;
     Value* product = b.CreateFMul(x, f(x, log2_e));
     Value* rest = fma(x, f(x, log2_e), b.CreateFNeg(product));
     // What is lost of log2 e itself matters for large arguments, whose callers with normal results need less than full accuracy.
     rest = normal ? b.CreateFMul(rest, f(x, ln_2)) : fma(rest, f(x, ln_2), b.CreateFMul(x, f(x, lost)));
-    Value* y = each_lane(product, [&](Value* v) { return b.CreateIntrinsic(id, {}, {v}); });
+    Value* y = power_by_hardware(product, normal);
     return fma(y, rest, y);
 }
 

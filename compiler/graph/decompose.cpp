@@ -21,6 +21,7 @@ struct Parts : Steps {
         : Steps(builder, composite.from), b(builder), node(composite), inner(inner_dtype(composite.type.dtype)),
           x(cast(composite.operands[0], inner)) {}
 
+    bool on_gpu() const { return node.type.device == DeviceKind::cuda; }
     NodeId number(double value) { return b.constant(value, inner, node.type.domain, node.from); }
     NodeId reduced(Op op, NodeId value, const std::vector<int64_t>& axes) {
         // No axes on a node means that it has no dims. What is summed starts from +0.0, which shows where the value is -0.0.
@@ -55,6 +56,8 @@ NodeId var(Parts& p) {
 
 NodeId softmax(Parts& p) {
     NodeId powers = p(Op::exp, {p(Op::sub, {p.x, p.reduced(Op::amax, p.x, p.node.ints)})});
+    // A product with the row's reciprocal: GPUs divide in a dozen operations.
+    if (p.on_gpu()) return p(Op::mul, {powers, p(Op::reciprocal, {p.reduced(Op::sum, powers, p.node.ints)})});
     return p(Op::div, {powers, p.reduced(Op::sum, powers, p.node.ints)});
 }
 
@@ -90,18 +93,25 @@ NodeId rms_norm(Parts& p) {
 }
 
 NodeId gelu(Parts& p) {
-    NodeId half = p(Op::mul, {p.x, p.number(0.5)});
     if (p.node.ints[0] == 0) {
+        NodeId half = p(Op::mul, {p.x, p.number(0.5)});
         NodeId bent = p(Op::erf, {p(Op::mul, {p.x, p.number(0.70710678118654752440)})});
         return p(Op::mul, {half, p(Op::add, {p.number(1.0), bent})});
     }
     NodeId cube = p(Op::mul, {p(Op::mul, {p.x, p.x}), p.x});
     NodeId inside = p(Op::add, {p.x, p(Op::mul, {p.number(0.044715), cube})});
-    NodeId bent = p(Op::tanh, {p(Op::mul, {p.number(0.79788456080286535588), inside})});
-    return p(Op::mul, {half, p(Op::add, {p.number(1.0), bent})});
+    if (!p.on_gpu()) {
+        NodeId bent = p(Op::tanh, {p(Op::mul, {p.number(0.79788456080286535588), inside})});
+        return p(Op::mul, {p(Op::mul, {p.x, p.number(0.5)}), p(Op::add, {p.number(1.0), bent})});
+    }
+    // GPUs compute this at the price of a trip to memory: (1 + tanh(y)) / 2 is sigmoid(2 y), half the operations, and does not cancel.
+    return p(Op::mul, {p.x, p(Op::sigmoid, {p(Op::mul, {p.number(1.59576912160573071176), inside})})});
 }
 
-NodeId silu(Parts& p) { return p(Op::div, {p.x, p(Op::add, {p.number(1.0), p(Op::exp, {p(Op::neg, {p.x})})})}); }
+NodeId silu(Parts& p) {
+    if (p.on_gpu()) return p(Op::mul, {p.x, p(Op::sigmoid, {p.x})});
+    return p(Op::div, {p.x, p(Op::add, {p.number(1.0), p(Op::exp, {p(Op::neg, {p.x})})})});
+}
 
 NodeId softplus(Parts& p) {
     NodeId soft = p(Op::log1p, {p(Op::exp, {p.x})});

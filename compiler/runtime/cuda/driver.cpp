@@ -23,7 +23,7 @@ Result<Driver> load_driver() {
                      find(library, d.device_attribute, "cuDeviceGetAttribute") && find(library, d.retain, "cuDevicePrimaryCtxRetain") &&
                      find(library, d.current, "cuCtxGetCurrent") && find(library, d.push, "cuCtxPushCurrent_v2") && find(library, d.pop, "cuCtxPopCurrent_v2") &&
                      find(library, d.load, "cuModuleLoadData") && find(library, d.unload, "cuModuleUnload") && find(library, d.function, "cuModuleGetFunction") &&
-                     find(library, d.launch, "cuLaunchKernel") && find(library, d.copy_async, "cuMemcpyDtoDAsync_v2") && find(library, d.error_text, "cuGetErrorString");
+                     find(library, d.launch, "cuLaunchKernel") && find(library, d.launch_with, "cuLaunchKernelEx") && find(library, d.copy_async, "cuMemcpyDtoDAsync_v2") && find(library, d.error_text, "cuGetErrorString");
     if (!all) return Refusal{"the NVIDIA driver lacks functions that kernels need: it is too old"};
     int version = 0;
     if (d.version(&version) != 0) return Refusal{"the NVIDIA driver does not answer"};

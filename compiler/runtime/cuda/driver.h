@@ -15,6 +15,19 @@ using Function = struct FunctionTag*;
 using Stream = struct StreamTag*;
 using Address = unsigned long long;
 
+/// CUlaunchConfig with one attribute, a CUlaunchAttribute.
+struct LaunchAttribute {
+    enum : int { cluster_dimension = 4, programmatic_stream_serialization = 6 } id = programmatic_stream_serialization;
+    char padding[4] = {};
+    alignas(8) char value[64] = {};
+};
+struct LaunchConfig {
+    unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared_bytes = 0;
+    Stream stream = nullptr;
+    LaunchAttribute* attributes = nullptr;
+    unsigned attribute_count = 0;
+};
+
 /// Functions of libcuda.so.1. Every one answers 0 for success.
 struct Driver {
     int (*init)(unsigned) = nullptr;
@@ -29,6 +42,7 @@ struct Driver {
     int (*unload)(Module) = nullptr;
     int (*function)(Function*, Module, const char*) = nullptr;
     int (*launch)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**, void**) = nullptr;
+    int (*launch_with)(const LaunchConfig*, Function, void**, void**) = nullptr;
     int (*copy_async)(Address, Address, size_t, Stream) = nullptr; // device to device
     int (*error_text)(int, const char**) = nullptr;
 };

@@ -1,6 +1,7 @@
 // Loading and launching on a GPU. Code for unaligned buffers is assembled when the first such buffer comes.
 #include "compiler/runtime/cuda/kernel.h"
 #include "compiler/runtime/cuda/driver.h"
+#include <cstring>
 #include <mutex>
 
 namespace dyno::runtime::cuda {
@@ -88,6 +89,19 @@ bool Kernel::launch(void* const* buffers, const uint64_t* scalars, void* scratch
         const codegen::Phase& phase = l.code.phases[k];
         if (phase.blocks == 0) continue;
         if (phase.blocks > 0x7fffffff) return false;
+        if (phase.starts_early || phase.cluster > 1) {
+            LaunchAttribute attribute;
+            const unsigned blocks[3] = {static_cast<unsigned>(phase.cluster), 1, 1};
+            const int yes = 1;
+            attribute.id = phase.cluster > 1 ? LaunchAttribute::cluster_dimension : LaunchAttribute::programmatic_stream_serialization;
+            phase.cluster > 1 ? std::memcpy(attribute.value, blocks, sizeof blocks) : std::memcpy(attribute.value, &yes, sizeof yes);
+            LaunchConfig config;
+            config.grid[0] = static_cast<unsigned>(phase.blocks), config.block[0] = static_cast<unsigned>(phase.threads);
+            config.stream = static_cast<Stream>(stream);
+            config.attributes = &attribute, config.attribute_count = 1;
+            if (driver()->launch_with(&config, code->functions[k], arguments, nullptr) != 0) return false;
+            continue;
+        }
         if (driver()->launch(code->functions[k], static_cast<unsigned>(phase.blocks), 1, 1, static_cast<unsigned>(phase.threads), 1, 1, 0, static_cast<Stream>(stream),
                              arguments, nullptr) != 0)
             return false;
