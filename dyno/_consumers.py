@@ -4,7 +4,7 @@ They do what CPython 3.11's C functions do (Python/bltinmodule.c), step by step,
 ``sys._getframe`` skips them. Nothing but the recorder calls them.
 """
 
-__all__ = ["all", "any", "call", "extend", "first", "list", "sum", "tuple"]
+__all__ = ["all", "any", "call", "extend", "first", "list", "reduce", "reduce_from", "sum", "tuple"]
 
 
 def any(iterable):
@@ -68,3 +68,23 @@ def first(iterable, count):
         if len(items) == count:
             break
     return (*items,)
+
+
+def reduce(function, iterable):
+    """functools.reduce() without an initial value."""
+    value, started = None, False
+    for item in iterable:
+        if started:
+            value = function(value, item)
+        else:
+            value, started = item, True
+    if not started:
+        raise TypeError("reduce() of empty iterable with no initial value")
+    return value
+
+
+def reduce_from(function, iterable, value):
+    """functools.reduce() with one."""
+    for item in iterable:
+        value = function(value, item)
+    return value

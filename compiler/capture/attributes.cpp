@@ -63,6 +63,10 @@ ShadowId Recording::finish_redirect(Activation& a, const Instruction& i, PyObjec
     case Redirect::identity: return callee;
     case Redirect::instance: return call.instance;
     case Redirect::nothing: return 0;
+    case Redirect::length: { // an int as it came
+        const Shadow& s = at(callee);
+        return callee && ((s.kind == Shadow::number && s.type == &PyLong_Type) || (s.kind == Shadow::constant && s.real && PyLong_CheckExact(s.real))) ? callee : 0;
+    }
     case Redirect::truth: return result && callee && at(callee).kind == Shadow::constant && PyBool_Check(result) ? constant(result) : 0;
     case Redirect::or_default: return std::exchange(raising_, false) ? call.instance : callee;
     case Redirect::exists: return constant(std::exchange(raising_, false) ? Py_False : Py_True);
@@ -194,6 +198,25 @@ Recording::Before Recording::instance_attribute_value(Activation& a, ShadowId id
                 return attribute_redirect(a, function, {id}, {object}, type, *redirect);
             }
         }
+        if (std::strcmp(Py_TYPE(found)->tp_name, "_collections._tuplegetter") == 0 && is_named_tuple(object)) { // a field
+            auto how = Owned<>::steal(PyObject_CallMethod(found, "__reduce__", nullptr)); // its type, (index, doc)
+            PyObject* rest = how && PyTuple_CheckExact(how.get()) && PyTuple_GET_SIZE(how.get()) == 2 ? PyTuple_GET_ITEM(how.get(), 1) : nullptr;
+            const Py_ssize_t index = rest && PyTuple_CheckExact(rest) && PyTuple_GET_SIZE(rest) > 0 ? PyLong_AsSsize_t(PyTuple_GET_ITEM(rest, 0)) : -1;
+            PyErr_Clear();
+            if (index < 0 || index >= PyTuple_GET_SIZE(object)) return stop(a, "a field that a named tuple lacks", "");
+            if (made_here && static_cast<size_t>(index) >= shadows_[id].parts.size()) return stop(a, "a named tuple of unknown origin", "");
+            const ShadowId v = read_index(id, index, PyTuple_GET_ITEM(object, index));
+            return know(v, PyTuple_GET_ITEM(object, index)) ? pend_fixed(v) : stop_refused(a);
+        }
+        if (python::slot_offset(type, name) >= 0) {
+            auto known = places_.find({id, 'a', name, 0});
+            if (known != places_.end() && known->second) return pend_fixed(known->second);
+            PyObject* value = python::slotted_attribute(object, name);
+            if (!value || made_here) return absent_attribute(a, "an attribute that is not set");
+            const ShadowId v = raw(source(Source::slot_attribute, shadows_[id].source, 0, name), value);
+            places_[{id, 'a', name, 0}] = v;
+            return know(v, value) ? pend_fixed(v) : stop_refused(a);
+        }
         if (PyUnicode_CompareWithASCIIString(name, "__class__") == 0) return pend_fixed(identity_object(reinterpret_cast<PyObject*>(type)));
         if (PyUnicode_CompareWithASCIIString(name, "__dict__") == 0 && Py_TYPE(found) == &PyGetSetDescr_Type) return instance_dict(a, id, object);
         return stop(a, std::string("the descriptor ") + PyUnicode_AsUTF8(name), "");
@@ -310,13 +333,22 @@ Recording::Before Recording::store_attribute(Activation& a, const Instruction& i
     }
     PyObject* found = _PyType_Lookup(type, name);
     guard_type_attribute(type, name, found);
-    if (found && Py_TYPE(found)->tp_descr_set) return stop(a, std::string("the descriptor ") + PyUnicode_AsUTF8(name) + " is set", "");
+    const bool in_slot = python::slot_offset(type, name) >= 0;
+    if (found && Py_TYPE(found)->tp_descr_set && !in_slot) {
+        auto set = Owned<>::steal(Py_TYPE(found) == &PyProperty_Type ? PyObject_GetAttrString(found, "fset") : nullptr);
+        PyObject* function = set.get();
+        if (!function || !PyFunction_Check(function)) return PyErr_Clear(), stop(a, std::string("the descriptor ") + PyUnicode_AsUTF8(name) + " is set", "");
+        kept_.try_emplace(function, std::move(set));
+        identity_object(function);
+        return redirect_to(a, function, {id, v}, {object, value}, 2, Redirect::nothing, redirect);
+    }
+    if (!in_slot && !type->tp_dictoffset && !(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) return stop(a, "an attribute is set that the object has no place for", "");
     if (PyObject* dict = python::instance_dict_if_any(object); dict && by_object_.contains(dict)) {
         const ShadowId d = canonical(by_object_[dict]);
         if (!dict_owner_.contains(d)) return stop(a, "an attribute is set beside its __dict__", "");
         shadows_[d].written = true; // what is read of it by name goes by the instance's places
     }
-    if (PyObject* old = python::instance_attribute(object, name); old && has_finaliser(old)) return stop(a, "the store drops an object with a finaliser", "");
+    if (PyObject* old = in_slot ? python::slotted_attribute(object, name) : python::instance_attribute(object, name); old && has_finaliser(old)) return stop(a, "the store drops an object with a finaliser", "");
     places_[{id, 'a', name, 0}] = v;
     if (shadows_[id].kind == Shadow::fresh) {
         std::vector<ShadowId>& parts = shadows_[id].parts;

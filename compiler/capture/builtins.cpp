@@ -21,7 +21,7 @@ enum class Recording::Builtin : uint8_t {
     grad_mode, // torch._C._set_grad_enabled
     same, // hands its argument back, where that is a plain tensor
     constant_fold, // known where every argument is a constant; math's and operator's also run on numbers at replay
-    sum, any, all, // in Python, where they are not known
+    sum, any, all, reduce, // in Python, where they are not known
     sorted,        // not modelled
 };
 
@@ -79,6 +79,7 @@ Recording::Builtin Recording::builtin_of(PyObject* callable) {
     auto* f = reinterpret_cast<PyCFunctionObject*>(callable);
     const char* module = f->m_module && PyUnicode_Check(f->m_module) ? PyUnicode_AsUTF8(f->m_module) : "";
     if (std::strcmp(module, "math") == 0 || std::strcmp(module, "_operator") == 0) return Builtin::constant_fold;
+    if (std::strcmp(module, "_functools") == 0 && std::strcmp(f->m_ml->ml_name, "reduce") == 0) return Builtin::reduce;
     if (std::strcmp(module, "torch._C") == 0 && std::strcmp(f->m_ml->ml_name, "_set_grad_enabled") == 0) return Builtin::grad_mode;
     if (std::strcmp(module, "torch._C._functorch") == 0 && std::strcmp(f->m_ml->ml_name, "unwrap_if_dead") == 0) return Builtin::same;
     return tells_ambient_state(module, f->m_ml->ml_name) ? Builtin::ambient : Builtin::none;
@@ -107,7 +108,7 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
     if (auto answer = consume(a, c, what, redirect, popped)) return *answer;
     switch (what) {
     case Builtin::ambient: case Builtin::callable: return pend_constant();
-    case Builtin::len: return call_len(a, c);
+    case Builtin::len: return call_len(a, c, redirect, popped);
     case Builtin::isinstance: return call_isinstance(a, c);
     case Builtin::type:
         if (c.args.size() != 1 || has_keywords(c)) return stop(a, "a class is made", "");
@@ -133,6 +134,7 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
         return pend_constant();
     case Builtin::constant_fold: return call_folded(a, c);
     case Builtin::sum: return stop(a, "sum() of Python values", "");
+    case Builtin::reduce: return call_library(a, std::move(c));
     default: return stop(a, "a builtin function that is not modelled", "");
     }
 }
@@ -141,9 +143,16 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
 /// the call. Nothing: it is not one of these.
 std::optional<Recording::Before> Recording::consume(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped) {
     static constexpr std::pair<Builtin, const char*> spelled[] = {
-        {Builtin::any, "any"}, {Builtin::all, "all"}, {Builtin::sum, "sum"}, {Builtin::tuple, "tuple"}, {Builtin::list, "list"}};
+        {Builtin::any, "any"}, {Builtin::all, "all"}, {Builtin::sum, "sum"}, {Builtin::tuple, "tuple"}, {Builtin::list, "list"}, {Builtin::reduce, "reduce"}};
     const auto* row = std::find_if(std::begin(spelled), std::end(spelled), [&](const auto& r) { return r.first == what; });
     if (row == std::end(spelled) || has_keywords(c) || c.args.empty()) return std::nullopt;
+    if (what == Builtin::reduce) {
+        if (c.args.size() < 2 || c.args.size() > 3 || !(is_generator(c.args[1]) || PyList_CheckExact(c.values[1]) || PyTuple_CheckExact(c.values[1]))) return std::nullopt;
+        PyObject* function = consumer(c.args.size() == 2 ? "reduce" : "reduce_from");
+        if (!function) return std::nullopt;
+        identity_object(function);
+        return redirect_to(a, function, c.args, c.values, popped, Redirect::identity, redirect);
+    }
     const bool generator = is_generator(c.args[0]);
     if (!generator && (what == Builtin::tuple || what == Builtin::list)) return std::nullopt;
     if (c.args.size() > (what == Builtin::sum ? 2u : 1u)) return std::nullopt;
@@ -162,7 +171,7 @@ PyObject* Recording::consumer(const char* name) const {
 }
 
 // ------------------------------------------------------------------------------------------------ about a value
-Recording::Before Recording::call_len(Activation& a, const Call& c) {
+Recording::Before Recording::call_len(Activation& a, const Call& c, Redirect& redirect, int popped) {
     if (c.args.size() != 1 || has_keywords(c)) return stop(a, "len() of an unusual call", "");
     PyObject* v = c.values[0];
     const Shadow::Kind kind = at(c.args[0]).kind;
@@ -170,11 +179,19 @@ Recording::Before Recording::call_len(Activation& a, const Call& c) {
     PyErr_Clear();
     if ((kind == Shadow::object || kind == Shadow::derived) && module_items(c.args[0], v)) return pend_constant();
     if (kind == Shadow::derived) return pend_derived(c);
-    const bool plain = PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v);
+    const bool plain = PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v) || is_named_tuple(v);
     if (kind == Shadow::constant || (kind == Shadow::fresh && plain) || (kind == Shadow::outcome && PyTuple_Check(v))) return pend_constant();
     if (kind == Shadow::object && (plain || PyODict_CheckExact(v) || PyAnySet_CheckExact(v))) {
         if (!guard_length(c.args[0], v)) return stop(a, "the length of a container that was changed", "");
         return pend_constant();
+    }
+    if ((kind == Shadow::object || kind == Shadow::fresh) && names().is_plain_instance_type(Py_TYPE(v)) && limits_.inline_functions) {
+        PyObject* found = _PyType_Lookup(Py_TYPE(v), interned("__len__"));
+        guard_type_attribute(Py_TYPE(v), interned("__len__"), found);
+        if (found && PyFunction_Check(found)) {
+            identity_object(found);
+            return redirect_to(a, found, {canonical(c.args[0])}, {v}, popped, Redirect::length, redirect);
+        }
     }
     return stop(a, std::string("len() of a ") + Py_TYPE(v)->tp_name, "");
 }

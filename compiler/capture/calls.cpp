@@ -137,6 +137,7 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         }
         return stop(a, std::string("a ") + type->tp_name + " object is called", "");
     }
+    if (auto answer = call_tuple_new(a, object, c)) return *answer;
     Before in_place = Before::perform;
     if (in_place_method(a, c, in_place)) return in_place;
     if (auto answer = call_method(a, c)) return *answer;
@@ -286,9 +287,39 @@ bool is_grad_switch(PyTypeObject* type) {
 }
 } // namespace
 
+/// P(x, y) of a named tuple: its __new__, which is Python.
+std::optional<Recording::Before> Recording::call_named_tuple(Activation& a, PyTypeObject* type, Call& c, Redirect& redirect, int popped) {
+    PyObject* found = _PyType_Lookup(type, interned("__new__"));
+    auto inner = Owned<>::steal(found && Py_TYPE(found) == &PyStaticMethod_Type ? PyObject_GetAttrString(found, "__func__") : nullptr);
+    PyObject* function = inner.get();
+    if (!function || !PyFunction_Check(function)) return PyErr_Clear(), std::nullopt;
+    guard_type_attribute(type, interned("__new__"), found);
+    guard_type_attribute(type, interned("__init__"), _PyType_Lookup(type, interned("__init__")));
+    kept_.try_emplace(function, std::move(inner));
+    identity_object(function);
+    PyObject* object = reinterpret_cast<PyObject*>(type);
+    c.args.insert(c.args.begin(), identity_object(object));
+    c.values.insert(c.values.begin(), object);
+    c.nargs++;
+    return call_python(a, function, c, redirect, popped, Redirect::identity, 0);
+}
+
+/// tuple.__new__(P, items) for a named tuple's class: a tuple of that type.
+std::optional<Recording::Before> Recording::call_tuple_new(Activation&, PyObject* object, const Call& c) {
+    if (!PyCFunction_CheckExact(object) || PyCFunction_GET_SELF(object) != reinterpret_cast<PyObject*>(&PyTuple_Type) || c.args.size() != 2 || c.nargs != 2) return std::nullopt;
+    if (std::strcmp(reinterpret_cast<PyCFunctionObject*>(object)->m_ml->ml_name, "__new__") != 0) return std::nullopt;
+    if (!PyType_Check(c.values[0]) || !names().is_named_tuple(reinterpret_cast<PyTypeObject*>(c.values[0])) || !know(c.args[0], c.values[0]) || !at(c.args[0]).identity) return std::nullopt;
+    if (!know(c.args[1], c.values[1]) || (!PyTuple_CheckExact(c.values[1]) && !PyList_CheckExact(c.values[1]))) return std::nullopt;
+    auto items = items_of(c.args[1], c.values[1]);
+    if (!items) return std::nullopt;
+    return pend_fixed(fresh(NewObject::tuple, std::move(*items), reinterpret_cast<PyTypeObject*>(c.values[0])));
+}
+
 Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& c, Redirect& redirect, int popped) {
     if (auto answer = call_builtin(a, c, redirect, popped)) return *answer;
     if (is_record(type)) return make_record(a, type, c);
+    if (names().is_named_tuple(type))
+        if (auto answer = call_named_tuple(a, type, c, redirect, popped)) return *answer;
     if (PyExceptionClass_Check(reinterpret_cast<PyObject*>(type)) && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) { // to be raised, and caught here
         bool fixed = true;
         for (size_t k = 0; k < c.args.size(); k++) fixed &= fixed_value(c.args[k], c.values[k]);
@@ -309,7 +340,7 @@ Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& 
     while (layout->tp_flags & Py_TPFLAGS_HEAPTYPE) layout = layout->tp_base;
     const bool plain_call = layout == &PyBaseObject_Type && Py_TYPE(type)->tp_call == PyType_Type.tp_call && !(type->tp_flags & Py_TPFLAGS_IS_ABSTRACT);
     if (!names().is_plain_instance_type(type) || !plain_call || !plain_new || type->tp_del ||
-        _PyType_Lookup(type, interned("__del__")) || (type->tp_dictoffset == 0 && !(type->tp_flags & Py_TPFLAGS_MANAGED_DICT)) ||
+        _PyType_Lookup(type, interned("__del__")) ||
         (names().module && PyObject_IsSubclass(reinterpret_cast<PyObject*>(type), names().module) == 1))
         return call_library(a, std::move(c));
     PyObject* init = _PyType_Lookup(type, interned("__init__"));

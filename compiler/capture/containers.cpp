@@ -21,6 +21,13 @@ bool Recording::guard_length(ShadowId id, PyObject* value) {
     return true;
 }
 
+bool Recording::is_named_tuple(PyObject* object) {
+    PyTypeObject* type = Py_TYPE(object);
+    if (!names().is_named_tuple(type)) return false;
+    for (const char* method : {"__getitem__", "__iter__", "__len__"}) guard_type_attribute(type, interned(method), _PyType_Lookup(type, interned(method)));
+    return true;
+}
+
 /// The shadows of a sequence's items; nothing if they cannot be known (refusal() is set).
 std::optional<std::vector<ShadowId>> Recording::items_of(ShadowId given, PyObject* object) {
     const ShadowId id = canonical(given);
@@ -32,7 +39,7 @@ std::optional<std::vector<ShadowId>> Recording::items_of(ShadowId given, PyObjec
     }
     if (auto items = module_items(id, object)) return items;
     if (kind == Shadow::fresh && PySet_CheckExact(object)) return items_of_set(id, object);
-    const bool sequence = PyTuple_CheckExact(object) || PyList_CheckExact(object);
+    const bool sequence = PyTuple_CheckExact(object) || PyList_CheckExact(object) || is_named_tuple(object);
     if (kind == Shadow::outcome && PyTuple_Check(object)) return shadows_[id].parts;
     if (!sequence) {
         refuse(std::string("the items of a ") + Py_TYPE(object)->tp_name);
@@ -112,7 +119,8 @@ Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redi
         const ShadowId v = look_up(id, k, value);
         return v ? pend_fixed(v) : stop_refused(a);
     }
-    if (PyTuple_Check(object) || PyList_CheckExact(object)) {
+    const bool named = is_named_tuple(object);
+    if (PyTuple_CheckExact(object) || named || shadows_[id].kind == Shadow::outcome || Py_TYPE(object) == names().torch_size || PyList_CheckExact(object)) {
         PyObject* k = key_of(key_id, key);
         if (!k) return stop(a, "an index that is not known before run time", "");
         if (shadows_[id].kind == Shadow::constant) return pend_constant();
@@ -135,7 +143,7 @@ Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redi
             if (static_cast<Py_ssize_t>(shadows_[id].parts.size()) != n) return stop(a, "a sequence of unknown origin", "");
             return pend_fixed(shadows_[id].parts[static_cast<size_t>(at_index)]);
         }
-        if (PySlice_Check(k) && (PyTuple_CheckExact(object) || PyList_CheckExact(object))) {
+        if (PySlice_Check(k) && (PyTuple_CheckExact(object) || named || PyList_CheckExact(object))) {
             auto items = items_of(id, object);
             if (!items) return stop_refused(a);
             Py_ssize_t from, to, step;
@@ -146,8 +154,8 @@ Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redi
             const Py_ssize_t count = PySlice_AdjustIndices(n, &from, &to, step);
             std::vector<ShadowId> parts;
             for (Py_ssize_t j = 0; j < count; j++) parts.push_back((*items)[static_cast<size_t>(from + j * step)]);
-            const bool tuple = PyTuple_CheckExact(object);
-            return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), Py_TYPE(object)));
+            const bool tuple = !PyList_CheckExact(object);
+            return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), tuple ? &PyTuple_Type : &PyList_Type));
         }
         return stop(a, "an index of an unusual type", "");
     }

@@ -117,7 +117,7 @@ Recording::Before Recording::get_iter(Activation& a, const Instruction& i, Redir
         if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns)) return stop(a, "a loop over the rows of a tensor or array", "");
         if (needs_autograd({id})) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
     }
-    if (shadows_[id].kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(object)) && !module_items(id, object)) {
+    if (shadows_[id].kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(object)) && !module_items(id, object) && !is_named_tuple(object)) {
         PyObject* found = _PyType_Lookup(Py_TYPE(object), interned("__iter__"));
         guard_type_attribute(Py_TYPE(object), interned("__iter__"), found);
         if (found && PyFunction_Check(found) && !(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(found))->co_flags & CO_GENERATOR)) {

@@ -173,6 +173,14 @@ Names::Traits Names::found_traits(PyTypeObject* t) const {
                      t == classmethod_descriptor || t == getset_descriptor || (ufunc && t == ufunc) || (array_function && t == array_function) ||
                      t == &PyProperty_Type || t == &PyStaticMethod_Type || t == &PyClassMethod_Type || t == &PyCode_Type || PyType_IsSubtype(t, &PyType_Type);
     found.overrides = t != tensor && t != parameter && t != ndarray && has_operators_of_its_own(t);
+    if ((t->tp_flags & Py_TPFLAGS_HEAPTYPE) && PyType_IsSubtype(t, &PyTuple_Type) && Py_TYPE(t) == &PyType_Type && t->tp_getattro == PyObject_GenericGetAttr) {
+        PyObject* fields = _PyType_Lookup(t, interned("_fields"));
+        const auto keeps = [&](const char* method) { return _PyType_Lookup(t, interned(method)) == _PyType_Lookup(&PyTuple_Type, interned(method)); };
+        found.named_tuple = fields && PyTuple_CheckExact(fields) && keeps("__getitem__") && keeps("__iter__") && keeps("__len__") && t->tp_init == PyBaseObject_Type.tp_init &&
+                            !t->tp_del && !t->tp_finalize;
+        found.plain = found.plain || found.named_tuple;
+        found.followed = found.followed || found.named_tuple;
+    }
     const char* meta = Py_TYPE(t)->tp_name;
     found.enumeration = std::strcmp(meta, "EnumType") == 0 || std::strcmp(meta, "EnumMeta") == 0;
     return found;

@@ -31,6 +31,7 @@ struct Names {
     /// What is asked of a type again and again.
     struct Traits {
         bool identity, plain, followed, overrides, enumeration;
+        bool named_tuple; // of collections.namedtuple or typing.NamedTuple, or a subclass, whose items are those of the tuple
     };
     /// Remembered as long as the type does not change.
     Traits traits(PyTypeObject* t) const;
@@ -48,6 +49,7 @@ struct Names {
     /// What is guarded by identity and never changes its meaning for us: functions, builtins, types, modules.
     bool is_identity_type(PyTypeObject* t) const { return traits(t).identity; }
     /// Instances whose attributes follow the ordinary rules and whose operators are looked up on the type.
+    bool is_named_tuple(PyTypeObject* t) const { return PyType_HasFeature(t, Py_TPFLAGS_TUPLE_SUBCLASS) && traits(t).named_tuple; }
     bool is_plain_instance_type(PyTypeObject* t) const { return traits(t).plain; }
     /// The same, or a __getattribute__ written in Python, which is then called.
     bool is_followed_instance_type(PyTypeObject* t) const { return traits(t).followed; }

@@ -126,6 +126,8 @@ class Recording final : public frame::Recorder {
     ShadowId number_step(ScalarStep step, std::initializer_list<ShadowId> operands, PyObject* result);
     bool is_tensor(ShadowId id) const;
     std::optional<std::vector<ShadowId>> items_of(ShadowId id, PyObject* object);
+    /// A named tuple, whose class keeps the methods that make it a sequence of its items (guarded).
+    bool is_named_tuple(PyObject* object);
     /// The same of what an iterator or a view has left, which it then has given.
     std::optional<std::vector<ShadowId>> items_left(ShadowId id, PyObject* object);
     bool needs_autograd(const std::vector<ShadowId>& args);
@@ -485,9 +487,11 @@ class Recording final : public frame::Recorder {
     // Builtins on known arguments (builtins.cpp), one function for each kind.
     static Builtin builtin_of(PyObject* callable);
     Before call_known_builtin(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped);
-    Before call_len(Activation& a, const Call& c);
+    Before call_len(Activation& a, const Call& c, Redirect& redirect, int popped);
     Before call_isinstance(Activation& a, const Call& c);
     Before call_getattr(Activation& a, const Call& c, Builtin what, Redirect& redirect, int popped);
+    std::optional<Before> call_named_tuple(Activation& a, PyTypeObject* type, Call& c, Redirect& redirect, int popped);
+    std::optional<Before> call_tuple_new(Activation& a, PyObject* object, const Call& c);
     Before call_super(Activation& a, const Call& c);
     Before call_range(Activation& a, const Call& c);
     Before call_zip(Activation& a, const Call& c, Builtin what);

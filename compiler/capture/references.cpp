@@ -32,7 +32,7 @@ ValueRef Recording::ref_of_fresh(ShadowId id) {
     NewObject& object = segment_.fresh[index];
     if (object.kind == NewObject::method && at(parts[0]).real && !PyFunction_Check(at(parts[0]).real)) return bound_descriptor(object, parts[0], refs, index);
     object.parts = std::move(refs);
-    if (object.kind == NewObject::instance) object.type = anchor(reinterpret_cast<PyObject*>(shadows_[id].type));
+    if (object.kind == NewObject::instance || (object.kind == NewObject::tuple && shadows_[id].type != &PyTuple_Type)) object.type = anchor(reinterpret_cast<PyObject*>(shadows_[id].type));
     return {ValueRef::fresh, index};
 }
 

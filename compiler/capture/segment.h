@@ -48,6 +48,7 @@ struct Source {
         list_item,      // base: exact list; index
         tuple_item,     // base: exact tuple; index
         attribute,      // base: instance; name in its own attributes (inline values or dict), never through the type
+        slot_attribute, // base: instance; name in a slot that its class names in __slots__
         instance_dict,  // base's __dict__ as an object (exists already)
         cell_contents,  // base: cell
         closure,        // base: function; index into __closure__ (the cell)
@@ -131,7 +132,7 @@ struct NewObject {
                           called } kind; // called: anchors[type](*parts), position -1: the result itself, else its iterator moved on so far
     std::vector<ValueRef> parts; // dict: key, value, key, value...; cell: contents; instance: name constant, value...; method: function, self;
                                  // function: code constant, globals, name, defaults, kwdefaults, closure (refs or none), annotations
-    uint32_t type = 0;           // instance: anchors[type]
+    uint32_t type = 0xffffffff;  // instance, and tuples of a named tuple's class: anchors[type]
     int64_t position = 0;        // iterators
     uint32_t kwnames = 0xffffffff; // called: constants[kwnames] are the names of the last parts
 };

@@ -42,6 +42,7 @@ struct Redirect {
         instance, // __init__ returned None: the result is `made` (its reference is taken over)
         truth,    // PyObject_IsTrue of the result, as a bool; `in` and `not` still turn it round themselves
         nothing,  // a store: the result is dropped
+        length,   // the result of __len__ as len() has it: an int that is not negative
         or_default, // getattr() with a default: `made` (its reference is taken over) if the callee raises AttributeError
         exists,     // hasattr(): True, or False if the callee raises AttributeError
     };

@@ -73,6 +73,17 @@ PyObject* pass_through(Redirect::After after, PyObject* result, PyObject* instan
     case Redirect::nothing:
         Py_SETREF(result, Py_NewRef(Py_None));
         return result;
+    case Redirect::length: { // as the slot of a class with a Python __len__ has it
+        auto number = Owned<>::steal(PyNumber_Index(result));
+        Py_DECREF(result);
+        if (!number) return nullptr;
+        if (_PyLong_Sign(number.get()) < 0) {
+            PyErr_SetString(PyExc_ValueError, "__len__() should return >= 0");
+            return nullptr;
+        }
+        const Py_ssize_t n = PyNumber_AsSsize_t(number.get(), PyExc_OverflowError);
+        return n == -1 && PyErr_Occurred() ? nullptr : PyLong_FromSsize_t(n);
+    }
     case Redirect::truth: {
         const int truth = PyObject_IsTrue(result);
         Py_DECREF(result);

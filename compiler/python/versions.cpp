@@ -2,6 +2,7 @@
 // Input: objects; output: words and borrowed pointers. It must not make a dict of inline values, run user code or raise.
 #define Py_BUILD_CORE 1
 #include <Python.h>
+#include <structmember.h>
 #undef HAVE_STD_ATOMIC // the internal headers' C11 atomics are not C++; they fall back on compiler builtins
 extern "C" {
 #include <internal/pycore_dict.h>
@@ -172,6 +173,20 @@ PyObject* instance_attribute(PyObject* obj, PyObject* name) {
     }
     PyObject* dict = instance_dict_if_any(obj);
     return dict && PyDict_Check(dict) ? dict_value(dict, name) : nullptr;
+}
+
+Py_ssize_t slot_offset(PyTypeObject* type, PyObject* name) {
+    constexpr int object_or_absent = 16; // T_OBJECT_EX
+    PyObject* found = _PyType_Lookup(type, name);
+    if (!found || Py_TYPE(found) != &PyMemberDescr_Type) return -1;
+    const auto* member = reinterpret_cast<PyMemberDescrObject*>(found);
+    if (member->d_member->type != object_or_absent || member->d_member->flags != 0 || !PyType_IsSubtype(type, member->d_common.d_type)) return -1;
+    return member->d_member->offset;
+}
+
+PyObject* slotted_attribute(PyObject* obj, PyObject* name) {
+    const Py_ssize_t offset = slot_offset(Py_TYPE(obj), name);
+    return offset < 0 ? nullptr : *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(obj) + offset);
 }
 
 AttributeSlot find_attribute_slot(PyObject* obj, PyObject* name) {

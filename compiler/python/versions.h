@@ -21,6 +21,10 @@ uint32_t type_version(PyTypeObject* type);
 /// The attribute `name` (an exact str) of the instance alone: no type, no descriptor, no `__getattr__`. Borrowed, or null if
 /// the instance has none. Leaves inline values inline. Never raises.
 PyObject* instance_attribute(PyObject* obj, PyObject* name);
+/// Where the object's type keeps the attribute that __slots__ names, in bytes from the object; -1: it is no such attribute. GIL.
+Py_ssize_t slot_offset(PyTypeObject* type, PyObject* name);
+/// The attribute in that slot, borrowed; null if it is empty, or not there. GIL.
+PyObject* slotted_attribute(PyObject* obj, PyObject* name);
 
 /// The instance's dict if it exists already, borrowed; null if there is none or the values are still inline.
 PyObject* instance_dict_if_any(PyObject* obj);

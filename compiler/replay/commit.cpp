@@ -46,7 +46,7 @@ bool stores_attribute(PyObject* target, PyObject* name) {
     PyTypeObject* type = Py_TYPE(target);
     if (PyType_Check(target) || !PyUnicode_CheckExact(name)) return false;
     PyObject* found = _PyType_Lookup(type, name);
-    if (found && Py_TYPE(found)->tp_descr_set) return false;
+    if (found && Py_TYPE(found)->tp_descr_set) return python::slot_offset(type, name) >= 0;
     return type->tp_dictoffset != 0 || (type->tp_flags & Py_TPFLAGS_MANAGED_DICT);
 }
 
@@ -61,7 +61,10 @@ PyObject* present_value(const Effect& effect, PyObject* target, PyObject* key, P
     switch (effect.kind) {
     case Effect::dict_set: case Effect::dict_remove: return item_of(target, key);
     case Effect::list_set: return index < PyList_GET_SIZE(target) ? PyList_GET_ITEM(target, index) : nullptr;
-    case Effect::attribute_set: case Effect::attribute_remove: return python::instance_attribute(target, key);
+    case Effect::attribute_set: case Effect::attribute_remove: {
+        PyObject* own = python::instance_attribute(target, key);
+        return own ? own : python::slotted_attribute(target, key);
+    }
     case Effect::cell_set: return PyCell_GET(target);
     default: return nullptr;
     }

@@ -151,6 +151,7 @@ void GuardCompiler::read(uint32_t index, uint32_t guard) {
     case Source::function: check.op = Check::function; break;
     case Source::list_item: check.op = Check::list_item; break;
     case Source::tuple_item: check.op = Check::tuple_item; break;
+    case Source::slot_attribute: check.op = Check::slot_attribute; break;
     case Source::instance_dict: check.op = Check::instance_dict; break;
     case Source::cell_contents: check.op = Check::cell_contents; break;
     case Source::closure: check.op = Check::closure; break;
@@ -305,7 +306,7 @@ PyObject* read_source(const Segment& segment, uint32_t index, std::span<PyObject
         return value;
     };
     auto part = [&](PyObject* tuple) -> PyObject* {
-        return tuple && PyTuple_CheckExact(tuple) && source.index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, source.index) : nullptr;
+        return tuple && PyTuple_Check(tuple) && source.index < PyTuple_GET_SIZE(tuple) ? PyTuple_GET_ITEM(tuple, source.index) : nullptr;
     };
     const bool function = base && PyFunction_Check(base), method = base && PyMethod_Check(base);
     switch (source.kind) {
@@ -317,6 +318,7 @@ PyObject* read_source(const Segment& segment, uint32_t index, std::span<PyObject
     case Source::list_item: return PyList_CheckExact(base) && source.index < PyList_GET_SIZE(base) ? PyList_GET_ITEM(base, source.index) : nullptr;
     case Source::tuple_item: return part(base);
     case Source::attribute: return python::instance_attribute(base, source.name.get());
+    case Source::slot_attribute: return python::slotted_attribute(base, source.name.get());
     case Source::instance_dict: return python::instance_dict_if_any(base);
     case Source::cell_contents: return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
     case Source::closure: return function ? part(PyFunction_GET_CLOSURE(base)) : nullptr;

@@ -29,7 +29,7 @@ bool have_length(PyObject* object, uint32_t length) {
     Py_ssize_t n = -1;
     if (type == &PyDict_Type || type == &PyODict_Type) n = PyDict_GET_SIZE(object);
     else if (type == &PyList_Type) n = PyList_GET_SIZE(object);
-    else if (type == &PyTuple_Type) n = PyTuple_GET_SIZE(object);
+    else if (PyTuple_Check(object)) n = PyTuple_GET_SIZE(object); // its type is guarded
     else if (type == &PyUnicode_Type) n = PyUnicode_GET_LENGTH(object);
     else if (type == &PySet_Type || type == &PyFrozenSet_Type) n = PySet_GET_SIZE(object);
     else if (type == &PyBytes_Type) n = PyBytes_GET_SIZE(object);
@@ -50,7 +50,7 @@ bool have_keys(PyObject* dict, PyObject* keys) {
 }
 
 PyObject* tuple_part(PyObject* tuple, uint32_t index) {
-    if (!tuple || !PyTuple_CheckExact(tuple) || PyTuple_GET_SIZE(tuple) <= static_cast<Py_ssize_t>(index)) return nullptr;
+    if (!tuple || !PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) <= static_cast<Py_ssize_t>(index)) return nullptr;
     return PyTuple_GET_ITEM(tuple, index);
 }
 PyObject* tuple_part_from_end(PyObject* tuple, uint32_t index) {
@@ -64,6 +64,7 @@ PyObject* read_part(const Check& c, PyObject* base) {
         if (!PyList_CheckExact(base) || PyList_GET_SIZE(base) <= static_cast<Py_ssize_t>(c.index)) return nullptr;
         return PyList_GET_ITEM(base, c.index);
     case Check::tuple_item: return tuple_part(base, c.index);
+    case Check::slot_attribute: return python::slotted_attribute(base, c.what);
     case Check::instance_dict: return python::instance_dict_if_any(base);
     case Check::cell_contents: return PyCell_Check(base) ? PyCell_GET(base) : nullptr;
     case Check::closure: return PyFunction_Check(base) ? tuple_part(PyFunction_GET_CLOSURE(base), c.index) : nullptr;

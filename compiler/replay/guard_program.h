@@ -33,7 +33,7 @@ struct MemoryFacts {
 /// One step: a read (`to` is filled) or a check of `from`.
 struct Check {
     enum Op : uint8_t {
-        slot, function, globals, builtins, list_item, tuple_item, attribute, instance_dict, cell_contents, closure, default_, kwdefault,
+        slot, function, globals, builtins, list_item, tuple_item, attribute, slot_attribute, instance_dict, cell_contents, closure, default_, kwdefault,
         function_globals, code_of, function_part, type_attribute, method_self, method_function, partial_part, type_of, module_dict, anchored, dict_item, // reads
         dict_group, type_group,                                                                    // groups: index
         is, type, equal, tensor, array, length, keys, absent, no_attribute, same, distinct, number_truth,

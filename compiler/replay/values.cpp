@@ -99,6 +99,11 @@ PyObject* make_container(RunState& run, const NewObject& plan, PyObject*& place)
     case NewObject::tuple:
         place = must(PyTuple_New(n));
         for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(place, i, Py_NewRef(run.value(plan.parts[i])));
+        if (plan.type != nowhere) { // of a named tuple's class
+            auto items = Owned<>::steal(std::exchange(place, nullptr));
+            auto arguments = Owned<>::steal(must(PyTuple_Pack(1, items.get())));
+            place = must(PyTuple_Type.tp_new(reinterpret_cast<PyTypeObject*>(run.plan.anchors.objects()[plan.type]), arguments.get(), nullptr));
+        }
         return place;
     case NewObject::list:
         place = must(PyList_New(0)); // appended to, so that a collection never meets a null item

@@ -154,7 +154,7 @@ std::string source_text(const Segment& segment, uint32_t index) {
     case Source::function: return segment.key.code ? utf8(segment.key.code->co_qualname) : "the function";
     case Source::dict_item: return item_text(segment, source);
     case Source::list_item: case Source::tuple_item: return base() + "[" + std::to_string(source.index) + "]";
-    case Source::attribute: return base() + "." + utf8(source.name.get());
+    case Source::attribute: case Source::slot_attribute: return base() + "." + utf8(source.name.get());
     case Source::instance_dict: return base() + ".__dict__";
     case Source::cell_contents: return base();
     case Source::closure: return closure_text(segment, source);
