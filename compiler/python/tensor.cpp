@@ -3,6 +3,7 @@
 #include "compiler/python/tensor.h"
 
 #include "compiler/python/torch_state.h"
+#include "compiler/python/torch_door.h"
 
 namespace dyno::python {
 namespace {
@@ -31,8 +32,21 @@ inline bool plain(const TensorWords& words) {
     return words.impl && keys_are_plain(words) && dtype_of_number(words.dtype()) != DType::none && !odd_parts(words);
 }
 
-bool grad_required(const void* meta) {
-    return meta && (load<uint8_t>(meta, state.at.requires_grad) || load<const void*>(meta, state.at.grad_fn));
+using Asks = bool (*)(const void*);
+
+/// The flags of its own say yes; where they do not, a view may still require grad, as its base does: one made under no_grad().
+bool grad_required(const TensorWords& words, PyObject* object) {
+    const void* meta = words.meta();
+    if (!meta) return false;
+    if (load<uint8_t>(meta, state.at.requires_grad) || load<const void*>(meta, state.at.grad_fn)) return true;
+    static const auto ask = reinterpret_cast<Asks>(torch_symbol("_ZNK3c1010TensorImpl13requires_gradEv")); // TensorImpl::requires_grad() const
+    if (ask) return ask(words.impl);
+    static PyObject* const name = PyUnicode_InternFromString("requires_grad");
+    PyObject* said = PyObject_GetAttr(object, name);
+    const bool yes = said == Py_True;
+    if (!said) PyErr_Clear();
+    Py_XDECREF(said);
+    return yes;
 }
 
 bool row_matches(const int64_t* row, const std::vector<int64_t>& wanted) {
@@ -80,7 +94,7 @@ bool read_tensor(PyObject* object, TensorView& view) {
     view.device_type = words.device_type();
     view.device_index = words.device_index();
     view.has_grad_fn = meta && load<const void*>(meta, state.at.grad_fn);
-    view.requires_grad = grad_required(meta);
+    view.requires_grad = grad_required(words, object);
     view.key_set = words.keys();
     view.inference = words.version() == nullptr;
     return true;
@@ -108,7 +122,7 @@ bool tensor_matches(PyObject* object, const TensorFacts& facts) {
     if (words.dtype() != state.number_of[static_cast<int>(facts.dtype)] || words.device_type() != facts.device_type ||
         words.device_index() != facts.device_index || static_cast<size_t>(words.ndim()) != facts.sizes.size())
         return false;
-    if (grad_required(words.meta()) != facts.requires_grad || odd_parts(words)) return false;
+    if (grad_required(words, object) != facts.requires_grad || odd_parts(words)) return false;
     return row_matches(words.sizes(), facts.sizes) && row_matches(words.strides(), facts.strides);
 }
 
