@@ -1,6 +1,7 @@
 // Elementwise operations that are exact: bit-equal to torch's and NumPy's own loops. Special cases follow these loops
 // (which of two zeros, which of two NaNs), not the IEEE functions of the same name.
 #include "compiler/codegen/vector_emitter.h"
+#include <llvm/IR/InlineAsm.h>
 #include "compiler/support/check.h"
 #include <bit>
 #include <cmath>
@@ -125,13 +126,31 @@ static Value* float_to_int(VectorEmitter& e, Value* v, DType to, llvm::Type* res
     }
     return b.CreateTrunc(by(b.getInt32Ty()), result);
 }
+/// A choice between two floats by their bits: of a select of constants LLVM would work out what comes next while it compiles, and the
+/// flags that it raises would be lost.
+Value* VectorEmitter::chosen_by_bits(Value* condition, Value* x, Value* y) {
+    llvm::Type* floats = x->getType();
+    llvm::Type* bits = integer_like(floats);
+    Value* mask = b.CreateSExt(condition, bits);
+    Value* first = b.CreateAnd(b.CreateBitCast(x, bits), mask);
+    return b.CreateBitCast(b.CreateOr(first, b.CreateAnd(b.CreateBitCast(y, bits), b.CreateNot(mask))), floats);
+}
+
 Value* VectorEmitter::cast(Value* v, DType from, DType to) {
     if (from == to) return v;
     llvm::Type* result = with_element(v->getType(), register_scalar(to));
     if (to == DType::b8) return truth(v, from);
     if (is_float(to)) {
         Value* wide = v;
-        if (from == DType::b8 || is_unsigned_int(from))
+        if (quiet && from == DType::b8)
+            wide = chosen_by_bits(v, llvm::ConstantFP::get(result, 1), llvm::ConstantFP::get(result, 0));
+        else if (quiet && llvm::isa<llvm::SelectInst, llvm::CastInst>(v) && (v->getType()->isIntegerTy(32) || v->getType()->isIntegerTy(64))) {
+            // The same for integers, which are told apart from constants by a register that nobody knows.
+            auto* opaque = llvm::InlineAsm::get(llvm::FunctionType::get(v->getType(), {v->getType()}, false), "", "=r,0", false);
+            Value* known_at_run_time = b.CreateCall(opaque, {v});
+            wide = is_unsigned_int(from) ? b.CreateUIToFP(known_at_run_time, result) : b.CreateSIToFP(known_at_run_time, result);
+        }
+        else if (from == DType::b8 || is_unsigned_int(from))
             wide = b.CreateUIToFP(v, result);
         else if (is_int(from))
             wide = b.CreateSIToFP(v, result);
@@ -273,6 +292,9 @@ Value* VectorEmitter::float_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
 }
 Value* VectorEmitter::apply(ScalarOp op, DType result, DType operand_type, llvm::ArrayRef<Value*> args, Value* fault) {
     if (op == ScalarOp::cast) return cast(args[0], operand_type, result);
+    if (op == ScalarOp::select && quiet && llvm::isa<llvm::Constant>(args[1]) && llvm::isa<llvm::Constant>(args[2]) && args[1]->getType()->isFPOrFPVectorTy() &&
+        args[0]->getType()->isVectorTy() == args[1]->getType()->isVectorTy())
+        return chosen_by_bits(args[0], args[1], args[2]);
     if (op == ScalarOp::select) return b.CreateSelect(args[0], args[1], args[2]);
     if (Value* truth_value = compare(op, operand_type, args[0], args.size() > 1 ? args[1] : args[0])) return truth_value;
     if (is_float(operand_type)) {

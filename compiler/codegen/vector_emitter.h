@@ -30,6 +30,7 @@ class VectorEmitter {
     /// One operation. `operand_type` is the operands' dtype (of the second for select). `fault` is an i64 alloca.
     llvm::Value* apply(scalar::ScalarOp op, DType result, DType operand_type, llvm::ArrayRef<llvm::Value*> args, llvm::Value* fault);
     llvm::Value* cast(llvm::Value* v, DType from, DType to);
+    llvm::Value* chosen_by_bits(llvm::Value* condition, llvm::Value* x, llvm::Value* y);
     /// Rounds an f32 to the narrow type it holds.
     llvm::Value* round_to(llvm::Value* v, DType t);
 
@@ -68,7 +69,7 @@ class VectorEmitter {
 
     llvm::IRBuilder<>& b;
     llvm::Module& m;
-    bool quiet = false; // comparisons must not raise flags
+    bool quiet = false; // flags are reported: comparisons must not raise any, and none may be lost
     bool coarse = false; // gpu: of a gated function on f32 a relative error of 2^-17 is enough
     bool gpu = false;   // no C library, conversions to bf16 by the hardware's instruction
 

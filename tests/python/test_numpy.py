@@ -297,3 +297,19 @@ def test_warnings_of_what_nobody_reads(t):
     f = t.compile(names["f"])
     for _ in range(4):
         t.call(f, np.array([0.0, 1.5, 0.5]))
+
+
+FLAGS = ["-0.75 / z", "1 / np.where(z, 0.0, 1.0)", "np.log(np.where(z, -1.0, 1.0))", "1 / (z * 1.0)", "1 / z.astype(np.int64)", "1.0 / (z.astype(np.int32) * 1.0)", "z / z", "1 / np.where(z, 0, 1)",
+         "np.where(z, 0.0, 2.0) / np.where(z, 0.0, 3.0)", "np.sqrt(np.where(z, -1.0, 2.0))", "np.where(z, 1e308, 1.0) * np.where(z, 1e10, 1.0)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", FLAGS)
+@program(hits=0)
+def test_flags_of_choices_among_constants(t, body):
+    """What a compiler could work out while it compiles still warns when it runs: at every level of code, in lanes and in what is left of them."""
+    f = t.compile(t.module(f"def f(z):\n    return {body}\n", np=np).f)
+    for n in (2, 8, 2, 2, 3, 17, 8, 2):
+        for one in (True, False):
+            z = np.zeros((n, n), bool)
+            z[0, -1] = one
+            t.call(f, z)
