@@ -319,6 +319,10 @@ Recording::Before Recording::store_attribute(Activation& a, const Instruction& i
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
     PyTypeObject* type = Py_TYPE(object);
+    if (is_derived(id) && made_[id].record && set_record_field(id, name, v, value)) {
+        making_record_ = type; // its __setattr__ and what that calls
+        return pend_stored();
+    }
     if (!names().is_plain_instance_type(type) || (shadows_[id].kind != Shadow::object && shadows_[id].kind != Shadow::fresh))
         return stop(a, std::string("an attribute of a ") + type->tp_name + " is set", "");
     PyObject* setter = _PyType_Lookup(type, interned("__setattr__"));

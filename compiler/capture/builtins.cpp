@@ -22,7 +22,7 @@ enum class Recording::Builtin : uint8_t {
     same, // hands its argument back, where that is a plain tensor
     constant_fold, // known where every argument is a constant; math's and operator's also run on numbers at replay
     sum, any, all, reduce, // in Python, where they are not known
-    sorted,        // not modelled
+    sorted,        // of constants
 };
 
 namespace {
@@ -65,7 +65,7 @@ Recording::Builtin Recording::builtin_of(PyObject* callable) {
         {"round", Builtin::round}, {"next", Builtin::next}, {"any", Builtin::any}, {"all", Builtin::all}, {"sum", Builtin::sum}, {"sorted", Builtin::sorted},
         {"str", Builtin::constant_fold}, {"repr", Builtin::constant_fold}, {"ord", Builtin::constant_fold},
         {"chr", Builtin::constant_fold}, {"divmod", Builtin::constant_fold}, {"issubclass", Builtin::constant_fold},
-        {"slice", Builtin::slice}, {"complex", Builtin::constant_fold}, {"format", Builtin::constant_fold}
+        {"slice", Builtin::slice}, {"complex", Builtin::constant_fold}, {"format", Builtin::constant_fold}, {"hash", Builtin::constant_fold}
     };
     static const auto* table = [] {
         auto* t = new std::unordered_map<PyObject*, Builtin>;
@@ -134,6 +134,7 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
         return pend_constant();
     case Builtin::constant_fold: return call_folded(a, c);
     case Builtin::sum: return stop(a, "sum() of Python values", "");
+    case Builtin::sorted: return call_sorted(a, c);
     case Builtin::reduce: return call_library(a, std::move(c));
     default: return stop(a, "a builtin function that is not modelled", "");
     }
@@ -175,7 +176,10 @@ Recording::Before Recording::call_len(Activation& a, const Call& c, Redirect& re
     if (c.args.size() != 1 || has_keywords(c)) return stop(a, "len() of an unusual call", "");
     PyObject* v = c.values[0];
     const Shadow::Kind kind = at(c.args[0]).kind;
-    if (kind == Shadow::tensor && !at(c.args[0]).unsized && PyObject_Size(v) >= 0) return pend_constant();
+    if (kind == Shadow::tensor && !at(c.args[0]).unsized && PyObject_Size(v) >= 0) {
+        own_python_ = true; // Tensor.__len__
+        return pend_constant();
+    }
     PyErr_Clear();
     if ((kind == Shadow::object || kind == Shadow::derived) && module_items(c.args[0], v)) return pend_constant();
     if (kind == Shadow::derived) return pend_derived(c);
@@ -358,7 +362,15 @@ Recording::Before Recording::call_sequence(Activation& a, const Call& c, Builtin
     if (has_keywords(c) || c.args.size() > 1) return stop(a, "a list or tuple of an unusual call", "");
     if (c.args.empty()) return tuple ? pend_constant() : pend_fixed(fresh(NewObject::list, {}, &PyList_Type));
     const Shadow::Kind kind = at(c.args[0]).kind;
-    if (kind == Shadow::tensor) return stop(a, "a list of a tensor's rows", "");
+    if (kind == Shadow::tensor) {
+        const ShadowId id = canonical(c.args[0]);
+        const int64_t rows = rows_of_tensor(id);
+        if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns) || needs_autograd({id})) return stop(a, "a list of a tensor's rows", "");
+        own_python_ = true; // Tensor.__iter__
+        std::vector<ShadowId> parts;
+        for (int64_t k = 0; k < rows; k++) parts.push_back(row_of_tensor(id, k));
+        return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), tuple ? &PyTuple_Type : &PyList_Type));
+    }
     if (kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[0])) && !module_items(c.args[0], c.values[0]))
         return stop(a, "a list of an object of a class", "");
     const ShadowId it = iterate(c.args[0], c.values[0]);
@@ -367,6 +379,41 @@ Recording::Before Recording::call_sequence(Activation& a, const Call& c, Builtin
     std::vector<ShadowId> parts;
     while (auto element = next_of(it)) parts.push_back(*element);
     return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), tuple ? &PyTuple_Type : &PyList_Type));
+}
+
+/// sorted() of constants: the order is known.
+Recording::Before Recording::call_sorted(Activation& a, const Call& c) {
+    const bool plain = c.nargs == 1 && PyTuple_Check(c.values[0]) + PyList_CheckExact(c.values[0]) + PyDict_CheckExact(c.values[0]) + PyAnySet_CheckExact(c.values[0]) > 0;
+    for (size_t k = c.nargs; k < c.args.size(); k++) {
+        PyObject* name = PyTuple_GET_ITEM(c.kwnames, static_cast<Py_ssize_t>(k - c.nargs));
+        if (PyUnicode_CompareWithASCIIString(name, "reverse") != 0 || !PyBool_Check(c.values[k]) || at(c.args[k]).kind != Shadow::constant) return stop(a, "sorted() by a key", "");
+    }
+    const ShadowId it = plain ? iterate(c.args[0], c.values[0]) : 0;
+    if (!it) return stop(a, "sorted() of run-time values", "");
+    std::vector<ShadowId> items;
+    while (auto element = next_of(it)) items.push_back(canonical(*element));
+    for (size_t k = 0; k < items.size(); k++) {
+        const bool sequence = PyTuple_CheckExact(c.values[0]) || PyList_CheckExact(c.values[0]);
+        if (sequence && at(items[k]).kind != Shadow::constant && (!know(items[k], PySequence_Fast_GET_ITEM(c.values[0], static_cast<Py_ssize_t>(k))) || !concrete(items[k], PySequence_Fast_GET_ITEM(c.values[0], static_cast<Py_ssize_t>(k)))))
+            return stop(a, "sorted() of run-time values", "");
+    }
+    auto sorted = Owned<>::steal(PyObject_Vectorcall(c.callable, c.values.data(), c.nargs, c.kwnames));
+    auto given = Owned<>::steal(PySequence_List(c.values[0]));
+    if (!sorted || !given || PyList_GET_SIZE(given.get()) != static_cast<Py_ssize_t>(items.size())) return PyErr_Clear(), stop(a, "sorted() raises", "");
+    std::vector<ShadowId> order;
+    std::vector<bool> taken(items.size());
+    for (Py_ssize_t j = 0; j < PyList_GET_SIZE(sorted.get()); j++) {
+        PyObject* value = PyList_GET_ITEM(sorted.get(), j);
+        if (!PyUnicode_CheckExact(value) && !PyLong_CheckExact(value) && !PyFloat_CheckExact(value)) return stop(a, "sorted() of values with an order of their own", "");
+        for (size_t k = 0; k < items.size(); k++) {
+            if (taken[k] || PyList_GET_ITEM(given.get(), static_cast<Py_ssize_t>(k)) != value) continue;
+            taken[k] = true;
+            order.push_back(items[k]);
+            break;
+        }
+    }
+    if (order.size() != items.size()) return stop(a, "sorted() of run-time values", "");
+    return pend_fixed(fresh(NewObject::list, std::move(order), &PyList_Type));
 }
 
 Recording::Before Recording::call_dict(Activation& a, const Call& c) {
@@ -418,6 +465,13 @@ Recording::Before Recording::call_number_builtin(Activation& a, const Call& c, B
     const bool extreme = what == Builtin::min || what == Builtin::max;
     if (extreme && c.args.size() == 1 && !has_keywords(c)) return call_extreme(a, c);
     const size_t n = c.args.size();
+    if (what == Builtin::pow && n == 2 && !has_keywords(c) && (is_tensor(c.args[0]) || is_tensor(c.args[1]))) { // x ** y
+        Call power = c;
+        power.callable = operator_function("pow");
+        power.row = nullptr;
+        power.name.clear();
+        return call_library(a, std::move(power));
+    }
     if (has_keywords(c) || n < 1 || (n > 2 && !extreme)) return stop(a, "min() or max() of run-time values", "");
     for (ShadowId id : c.args)
         if (at(id).kind != Shadow::number && at(id).kind != Shadow::constant)
@@ -474,6 +528,9 @@ Recording::Before Recording::call_folded(Activation& a, const Call& c) {
         const Shadow::Kind kind = at(c.args[k]).kind;
         numbers = kind == Shadow::number || (kind == Shadow::constant && (PyLong_CheckExact(c.values[k]) || PyFloat_CheckExact(c.values[k])));
     }
+    if (!numbers && row_of(c.callable) && !has_keywords(c)) // operator.add(x, y), as x + y
+        for (ShadowId id : c.args)
+            if (is_tensor(id)) return call_library(a, c);
     if (!numbers) return stop(a, "a builtin function of run-time values", "");
     const auto result = result_of(c);
     if (!result) return stop(a, "the builtin raises", "");

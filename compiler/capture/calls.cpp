@@ -122,6 +122,17 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         lookup_.popped = popped;
         return instance_attribute_value(a, canonical(c.args[0]), c.values[0], name, &redirect, false);
     }
+    static PyObject* const module_getattribute = _PyType_Lookup(&PyModule_Type, interned("__getattribute__"));
+    if (object == module_getattribute && c.args.size() == 2 && !c.kwnames && PyUnicode_CheckExact(c.values[1]) && PyModule_CheckExact(c.values[0])) {
+        if (!know(c.args[0], c.values[0])) return stop_refused(a);
+        PyObject* name = key_of(c.args[1], c.values[1]);
+        if (!name) return stop(a, "an attribute whose name is not known before run time", "");
+        auto kept = Owned<>::borrow(name);
+        PyUnicode_InternInPlace(&name);
+        constant_index(name);
+        lookup_.popped = popped;
+        return module_attribute(a, canonical(c.args[0]), c.values[0], name, &redirect);
+    }
     static PyObject* const plain_init = _PyType_Lookup(&PyBaseObject_Type, interned("__init__"));
     if (object == plain_init && c.args.size() == 1 && !c.kwnames) return pend_constant(); // super().__init__() at the end of the line
     if (PyType_Check(object)) return call_type(a, reinterpret_cast<PyTypeObject*>(object), c, redirect, popped);

@@ -415,6 +415,14 @@ Recording::Before Recording::delete_attribute(Activation& a, PyObject* name) {
 
 std::optional<std::vector<ShadowId>> Recording::items_left(ShadowId given, PyObject* object) {
     const ShadowId id = canonical(given);
+    if (shadows_[id].kind == Shadow::tensor) { // [*x]: its rows
+        const int64_t rows = rows_of_tensor(id);
+        if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns) || needs_autograd({id})) return refuse("a list of a tensor's rows"), std::nullopt;
+        own_python_ = true; // Tensor.__iter__
+        std::vector<ShadowId> items;
+        for (int64_t k = 0; k < rows; k++) items.push_back(row_of_tensor(id, k));
+        return items;
+    }
     if (shadows_[id].kind != Shadow::iterator || is_generator(id)) return items_of(id, object);
     const ShadowId it = iterate(id, object);
     if (!it) return std::nullopt;
@@ -427,9 +435,8 @@ std::optional<std::vector<ShadowId>> Recording::items_left(ShadowId given, PyObj
 /// key, value, key, value ... of a dict whose keys are then guarded.
 std::optional<std::vector<ShadowId>> Recording::dict_items(ShadowId given, PyObject* object) {
     const ShadowId id = canonical(given);
-    // An OrderedDict's own order is not that of its table: only that it is empty is followed.
-    if (PyODict_CheckExact(object) && PyDict_GET_SIZE(object) == 0 && shadows_[id].kind == Shadow::object && guard_length(id, object)) return std::vector<ShadowId>{};
-    if (!PyDict_CheckExact(object)) {
+    const bool ordered = PyODict_CheckExact(object); // its order need not be that of its table
+    if (!PyDict_CheckExact(object) && !(ordered && shadows_[id].kind == Shadow::object)) {
         refuse(std::string("the items of a ") + Py_TYPE(object)->tp_name);
         return std::nullopt;
     }
@@ -442,7 +449,16 @@ std::optional<std::vector<ShadowId>> Recording::dict_items(ShadowId given, PyObj
     PyObject *key, *value;
     auto keys = Owned<>::steal(PyTuple_New(PyDict_GET_SIZE(object)));
     Py_ssize_t pos = 0, n = 0;
-    while (PyDict_Next(object, &pos, &key, &value)) {
+    auto walk = Owned<>::steal(ordered ? PyObject_GetIter(object) : nullptr);
+    const auto next = [&] {
+        if (!ordered) return PyDict_Next(object, &pos, &key, &value) != 0;
+        auto found = Owned<>::steal(walk ? PyIter_Next(walk.get()) : nullptr);
+        key = found.get(); // the table keeps it
+        value = key ? PyDict_GetItemWithError(object, key) : nullptr;
+        PyErr_Clear();
+        return value != nullptr;
+    };
+    while (n < PyTuple_GET_SIZE(keys.get()) && next()) {
         if (!is_immutable(key)) {
             refuse("a dict with keys that have a hash of their own");
             return std::nullopt;

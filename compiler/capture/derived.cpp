@@ -5,6 +5,7 @@
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include "compiler/python/versions.h"
+#include <algorithm>
 #include <cstring>
 
 namespace dyno::capture {
@@ -155,6 +156,41 @@ Recording::Before Recording::make_record(Activation& a, PyTypeObject* type, Call
     for (const char* name : record_methods) guard_type_attribute(type, interned(name), _PyType_Lookup(type, interned(name)));
     making_record_ = type;
     return pend_derived(std::move(c));
+}
+
+/// A field that was given to the record's class is another value now: as if that had been given. False: not one of these.
+bool Recording::set_record_field(ShadowId id, PyObject* name, ShadowId v, PyObject* value) {
+    Made& made = made_[id];
+    auto field = std::find_if(made.fields.begin(), made.fields.end(), [&](const auto& f) { return PyUnicode_Compare(f.first, name) == 0; });
+    if (!made.callable || value == Py_None || field == made.fields.end() || !made.items.empty() || built_.contains(id)) return false;
+    const size_t named = made.kwnames ? static_cast<size_t>(PyTuple_GET_SIZE(made.kwnames)) : 0;
+    for (size_t k = 0; k < named; k++) {
+        ShadowId& given = made.args[made.args.size() - named + k];
+        if (PyUnicode_Compare(PyTuple_GET_ITEM(made.kwnames, static_cast<Py_ssize_t>(k)), name) != 0) continue;
+        if (at(given).kind == Shadow::constant && at(given).real == Py_None) return false; // absent so far: it would go last
+        given = canonical(v);
+        field->second = canonical(v);
+        return true;
+    }
+    return false;
+}
+
+/// Keys and values of a record that is an OrderedDict: those of its fields that are not None, in its order.
+std::optional<std::vector<ShadowId>> Recording::items_of_record(ShadowId id, PyObject* object) {
+    std::vector<ShadowId> pairs;
+    auto walk = Owned<>::steal(PyObject_CallOneArg(_PyType_Lookup(&PyODict_Type, interned("keys")), object)); // past methods of its class
+    walk = Owned<>::steal(walk ? PyObject_GetIter(walk.get()) : nullptr);
+    while (walk) {
+        auto key = Owned<>::steal(PyIter_Next(walk.get()));
+        if (!key) break;
+        const auto& fields = made_[id].fields;
+        const auto field = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return PyUnicode_CheckExact(key.get()) && PyUnicode_Compare(f.first, key.get()) == 0; });
+        if (field == fields.end()) return refuse("a record with items of unknown origin"), std::nullopt;
+        pairs.push_back(constant(key.get()));
+        pairs.push_back(canonical(field->second));
+    }
+    if (!walk || PyErr_Occurred()) return PyErr_Clear(), refuse("the items of a record"), std::nullopt;
+    return pairs;
 }
 
 /// Recipe: the same call again.

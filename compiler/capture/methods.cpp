@@ -20,7 +20,10 @@ std::optional<Recording::Before> Recording::call_method(Activation& a, Call& c) 
     if (Py_TYPE(c.callable) != &PyMethodDescr_Type || c.args.empty()) return std::nullopt;
     auto* d = reinterpret_cast<PyMethodDescrObject*>(c.callable);
     PyTypeObject* type = d->d_common.d_type;
-    if (!is_modelled(type)) return std::nullopt;
+    static constexpr const char* views[] = {"items", "keys", "values"};
+    const bool record = is_derived(c.args[0]) && made_[canonical(c.args[0])].record && PyODict_Check(c.values[0]);
+    const bool view_of_ordered = type == &PyODict_Type && (PyODict_CheckExact(c.values[0]) || record) && std::any_of(std::begin(views), std::end(views), [&](const char* v) { return std::strcmp(v, d->d_method->ml_name) == 0; });
+    if (!is_modelled(type) && !view_of_ordered) return std::nullopt;
     return call_known_method(a, c, type, d->d_method->ml_name);
 }
 
@@ -29,7 +32,7 @@ Recording::Before Recording::call_known_method(Activation& a, const Call& c, PyT
     if (type == &PyContextVar_Type) return context_method(a, c, name);
     if (c.kwnames && type != &PyUnicode_Type) return stop(a, "a method of a builtin type with keywords", "");
     if (type == &PyList_Type) return list_method(a, c, name);
-    if (type == &PyDict_Type) return dict_method(a, c, name);
+    if (type == &PyDict_Type || type == &PyODict_Type) return dict_method(a, c, name);
     if (type == &PySet_Type) return set_method(a, c, name);
     if (all_constant(c)) return pend_constant();
     return stop(a, std::string("the method ") + name + " of a " + type->tp_name + " with run-time values", "");
@@ -153,7 +156,7 @@ Recording::Before Recording::fresh_dict_method(Activation& a, const Call& c, con
 
 Recording::Before Recording::dict_view(Activation& a, const Call& c, IteratorShadow::Kind kind) {
     const ShadowId self = canonical(c.args[0]);
-    auto pairs = dict_items(self, c.values[0]);
+    auto pairs = is_derived(self) ? items_of_record(self, c.values[0]) : dict_items(self, c.values[0]);
     if (!pairs) return stop(a, refusal_, "");
     IteratorShadow it;
     it.kind = kind;
@@ -164,6 +167,8 @@ Recording::Before Recording::dict_view(Activation& a, const Call& c, IteratorSha
         else it.items.push_back(kind == IteratorShadow::dict_keys ? key : value);
     }
     it.length = static_cast<int64_t>(it.items.size());
+    if (PyODict_Check(c.values[0]))
+        return pend_fixed(iterator(std::move(it), kind == IteratorShadow::dict_items ? &PyODictItems_Type : kind == IteratorShadow::dict_keys ? &PyODictKeys_Type : &PyODictValues_Type));
     PyTypeObject* type = kind == IteratorShadow::dict_items  ? &PyDictItems_Type
                          : kind == IteratorShadow::dict_keys ? &PyDictKeys_Type
                                                              : &PyDictValues_Type;

@@ -84,6 +84,16 @@ Recording::Before Recording::binary(Activation& a, const Instruction& i, Redirec
             return pend_fixed(ix);
         }
     }
+    if (nb == 7 && PyDict_CheckExact(x) && PyDict_CheckExact(y)) { // the right one's values, where both have a key
+        const auto left = dict_items(ix, x);
+        if (!left) return stop_refused(a);
+        const auto right = dict_items(iy, y);
+        if (!right) return stop_refused(a);
+        const ShadowId merged = fresh(NewObject::dict, *left, &PyDict_Type);
+        for (size_t k = 0; k + 1 < right->size(); k += 2)
+            if (!set_fresh_dict_item(merged, (*right)[k], (*right)[k + 1])) return stop(a, "a dict key that is not a constant", "");
+        return pend_fixed(merged);
+    }
     if (nb == 5 && (PyList_CheckExact(x) || PyTuple_CheckExact(x)) && PyLong_CheckExact(y) && concrete(iy, y)) {
         auto items = items_of(ix, x);
         if (!items) return stop_refused(a);

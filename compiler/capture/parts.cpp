@@ -102,6 +102,8 @@ Recording::Before Recording::module_attribute(Activation& a, ShadowId id, PyObje
     };
     absent(name);
     if (PyModule_CheckExact(object)) {
+        if (PyUnicode_CompareWithASCIIString(name, "__getattribute__") == 0)
+            return pend_fixed(fresh(NewObject::method, {identity_object(_PyType_Lookup(type, name)), id}, &PyMethod_Type)); // a bound wrapper
         if (PyDict_GetItemWithError(dict, interned("__getattr__")) || _PyType_Lookup(type, name)) return stop(a, "a module attribute that is made on access", "");
         absent(interned("__getattr__"));
         return absent_attribute(a, "an attribute that a module does not have");

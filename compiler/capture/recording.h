@@ -273,6 +273,8 @@ class Recording final : public frame::Recorder {
     bool is_record(PyTypeObject* type);
     bool is_derived(ShadowId id) const { return id && shadows_[canonical(id)].kind == Shadow::derived; }
     Before make_record(Activation& a, PyTypeObject* type, Call& c);
+    std::optional<std::vector<ShadowId>> items_of_record(ShadowId id, PyObject* object);
+    bool set_record_field(ShadowId id, PyObject* name, ShadowId v, PyObject* value);
     Before derived_attribute(Activation& a, ShadowId id, PyObject* object, PyObject* name, bool method);
     std::optional<Before> derived_call(Activation& a, Call& c);
     ValueRef derived_ref(ShadowId id);
@@ -492,6 +494,7 @@ class Recording final : public frame::Recorder {
     Before call_getattr(Activation& a, const Call& c, Builtin what, Redirect& redirect, int popped);
     std::optional<Before> call_named_tuple(Activation& a, PyTypeObject* type, Call& c, Redirect& redirect, int popped);
     std::optional<Before> call_tuple_new(Activation& a, PyObject* object, const Call& c);
+    Before call_sorted(Activation& a, const Call& c);
     Before call_super(Activation& a, const Call& c);
     Before call_range(Activation& a, const Call& c);
     Before call_zip(Activation& a, const Call& c, Builtin what);

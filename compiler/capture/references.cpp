@@ -77,7 +77,8 @@ ValueRef Recording::ref_of_iterator(ShadowId id) {
         break;
     }
     case IteratorShadow::dict_keys: case IteratorShadow::dict_values: case IteratorShadow::dict_items:
-        called(_PyType_Lookup(&PyDict_Type, interned(it.kind == IteratorShadow::dict_keys ? "keys" : it.kind == IteratorShadow::dict_values ? "values" : "items")));
+        if (at(it.bases[0]).kind == Shadow::derived) return refuse("a view of a record in use at a break"), ValueRef{};
+        called(_PyType_Lookup(at(it.bases[0]).type == &PyODict_Type ? &PyODict_Type : &PyDict_Type, interned(it.kind == IteratorShadow::dict_keys ? "keys" : it.kind == IteratorShadow::dict_values ? "values" : "items")));
         object.parts = bases;
         break;
     case IteratorShadow::enumerate: // its base has moved on already

@@ -280,7 +280,7 @@ ShadowId Recording::finish_call(Activation& a, PyObject* result) {
     if (is_data(result))
         for (size_t k = 0; k < c.values.size(); k++) {
             if (c.values[k] != result) continue;
-            if (k == 0 && !holds_unsized(c.args[k])) return canonical(c.args[k]);
+            if (k == 0 && (!holds_unsized(c.args[k]) || is_idle(c))) return canonical(c.args[k]);
             end_before(a, c.name + (k == 0 ? " may hand back its operand, by its size" : " hands back an argument that it may have written"), "");
             return 0;
         }
@@ -423,7 +423,9 @@ bool Recording::holds_unsized(ShadowId given) const {
 bool Recording::is_unsized(const Call& c, PyObject* result) {
     const graph::Type t = type_of(result, nullptr);
     if (!is_data(result)) return false;
-    if (t.dtype == DType::none || data_dependent_shape(c.name)) return true;
+    // So many of each: the size follows from the number, which is held.
+    const bool repeats = c.args.size() > 1 && c.name.size() > 18 && c.name.compare(c.name.size() - 18, 18, ".repeat_interleave") == 0 && PyLong_CheckExact(c.values[1]) && concrete(c.args[1], c.values[1]);
+    if (t.dtype == DType::none || (data_dependent_shape(c.name) && !repeats)) return true;
     if (c.row && c.row->lower == lower::where && c.args.size() == 1) return true;
     if (c.row && c.row->lower == lower::getitem && c.args.size() == 2 && selects_by_mask(c.args[1], c.values[1])) return true;
     for (ShadowId id : c.args)
@@ -505,6 +507,14 @@ ShadowId Recording::finish_extern(Activation& a, PyObject* result) {
         // Immutable answers about static facts (dtype, device) are constants; None means an effect.
         if (result != Py_None && is_immutable(result) && !PyUnicode_CheckExact(result)) return constant(result);
         return refuse_result(c.name + " returns a " + Py_TYPE(result)->tp_name);
+    }
+    if (PyTuple_CheckExact(result) && all_constant(c)) { // torch._C._nn._parse_to(device, dtype): constants of constants
+        std::vector<ShadowId> parts;
+        for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(result); k++) {
+            PyObject* item = PyTuple_GET_ITEM(result, k);
+            if (is_immutable(item) && !is_data(item)) parts.push_back(constant(item));
+        }
+        if (static_cast<Py_ssize_t>(parts.size()) == PyTuple_GET_SIZE(result)) return fresh(NewObject::tuple, std::move(parts), &PyTuple_Type);
     }
     if (sequence)
         for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(result); k++) {

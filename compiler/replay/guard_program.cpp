@@ -40,7 +40,23 @@ bool have_length(PyObject* object, uint32_t length) {
     return n == static_cast<Py_ssize_t>(length);
 }
 
+/// An OrderedDict keeps an order beside its table's.
+bool have_ordered_keys(PyObject* dict, PyObject* keys) {
+    if (PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+    PyObject* walk = PyObject_GetIter(dict);
+    bool equal = walk != nullptr;
+    for (Py_ssize_t k = 0; equal && k < PyTuple_GET_SIZE(keys); k++) {
+        PyObject* key = PyIter_Next(walk);
+        equal = key && equal_constants(key, PyTuple_GET_ITEM(keys, k));
+        Py_XDECREF(key);
+    }
+    Py_XDECREF(walk);
+    PyErr_Clear();
+    return equal;
+}
+
 bool have_keys(PyObject* dict, PyObject* keys) {
+    if (PyODict_CheckExact(dict)) return have_ordered_keys(dict, keys);
     if (!PyDict_CheckExact(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
     Py_ssize_t at = 0, i = 0;
     PyObject *key, *value;

@@ -323,3 +323,143 @@ def test_reduce_raises(t):
 
     for f in (empty, inside, t.compile(lambda x: functools.reduce(torch.add, 3, x + 1))):
         t.calls(f, lambda: (torch.ones(2),))
+
+
+@program
+def test_ordered_dicts(t):
+    @t.compile
+    def f(d, x):
+        y = x
+        for key, value in d.items():
+            y = y * value if key == "scale" else y + value
+        return y, list(d.keys()), [v * x for v in d.values()], [(k, v) for k, v in (*d.items(), *{}.items())]
+
+    def make(*keys):
+        return collections.OrderedDict((k, float(n + 2)) for n, k in enumerate(keys))
+
+    t.calls(f, lambda: (make("scale", "shift"), torch.ones(2)))
+    t.calls(f, lambda: (make("shift", "scale"), torch.ones(2)))
+    moved = make("scale", "shift")
+    moved.move_to_end("scale")  # the table's own order is the old one
+    t.calls(f, lambda: (moved, torch.ones(2)))
+    t.calls(f, lambda: (collections.OrderedDict(), torch.ones(2)))
+
+
+@program
+def test_views_of_ordered_dicts_at_a_break(t):
+    @t.compile
+    def f(d, x):
+        view, walk = d.items(), iter(d.values())
+        y = x + next(walk)
+        print("here")
+        return y, list(view), list(walk), type(view).__name__
+
+    t.calls(f, lambda: (collections.OrderedDict(a=1.0, b=2.0), torch.ones(2)))
+
+
+@program
+def test_hooks_are_called(t):
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.inner(x) * 2
+
+    torch.manual_seed(0)
+    m = Layer().eval()
+    m.inner.register_forward_hook(lambda module, args, output: output + 1)
+    m.inner.register_forward_pre_hook(lambda module, args: (args[0] * 3,))
+    m.register_forward_hook(lambda module, args, output: None)
+
+    @t.compile
+    def f(x):
+        with torch.no_grad():
+            return m(x) > 0, m(x).shape
+
+    t.calls(f, lambda: (torch.arange(4.0).reshape(2, 2),))
+    m.inner.register_forward_hook(lambda module, args, output: output * -1)
+    t.calls(f, lambda: (torch.arange(4.0).reshape(2, 2),))
+
+
+@program
+def test_merged_dicts(t):
+    @t.compile
+    def f(a, b, x):
+        c = a | {"y": x * 2} | b
+        return list(c), c["x"] + c["y"], {k: v * 2 for k, v in c.items()}, a | b
+
+    t.calls(f, lambda: ({"x": torch.ones(2)}, {"z": 1.0}, torch.arange(2.0)))
+    t.calls(f, lambda: ({"x": torch.ones(2), "z": 0.5}, {"x": 1.0}, torch.arange(2.0)))
+
+
+@program(hits=0)
+def test_dicts_that_do_not_merge(t):
+    @t.compile
+    def f(a, b, x):
+        y = x + 1
+        return y, a | b
+
+    t.calls(f, lambda: ({}, [], torch.ones(2)))
+    t.calls(f, lambda: ({"a": 1}, collections.OrderedDict(b=2), torch.ones(2)))
+
+
+@program
+def test_modules_that_forward_their_attributes(t):
+    m = t.module("scale = 2.0")
+    from torch.backends import PropModule
+
+    outer = PropModule(m, "outer")
+
+    @t.compile
+    def f(x):
+        return x * outer.scale
+
+    t.calls(f, lambda: (torch.ones(2),))
+    m.scale = 3.0
+    t.calls(f, lambda: (torch.ones(2),))
+
+
+@program
+def test_repeats_by_a_number(t):
+    @t.compile
+    def f(x, n):
+        y = (x + 1).repeat_interleave(n, dim=0)
+        return y * 2, y.shape, torch.repeat_interleave(x, 2)[1:]
+
+    t.calls(f, lambda: (torch.arange(3.0), 2))
+    t.calls(f, lambda: (torch.arange(3.0), 3))
+
+
+@program
+def test_dropout_that_drops_nothing(t):
+    @t.compile
+    def f(x):
+        y = x[x > 0]
+        z = torch.nn.functional.dropout(y, 0.5, False)
+        return z * 2, z
+
+    t.calls(f, lambda: (torch.arange(-2.0, 3.0),))
+
+
+@program
+def test_fields_of_library_records(t):
+    outputs = pytest.importorskip("transformers.modeling_outputs")
+
+    @t.compile
+    def f(x):
+        out = outputs.BaseModelOutputWithPooling(last_hidden_state=x + 1, pooler_output=x * 2)
+        out.pooler_output = out.pooler_output + out.last_hidden_state
+        return out, out.pooler_output * 2, out["pooler_output"] + 1, list(out.keys()), {k: v * 2 for k, v in out.items() if k != "last_hidden_state"}
+
+    @t.compile
+    def g(x):
+        out = outputs.BaseModelOutputWithPooling(last_hidden_state=x + 1)
+        out.pooler_output = x * 3
+        return out, out.to_tuple()
+
+    for _ in range(4):
+        for h in (f, g):
+            r = t.call(lambda x, h=h: [dict(h(x)[0].items()), *h(x)[1:]], torch.arange(3.0))
+            t.note(r)
