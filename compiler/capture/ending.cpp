@@ -205,7 +205,7 @@ void Recording::add_outputs() {
     node_strides_.resize(builder_.size());
     for (uint32_t k = static_cast<uint32_t>(wanted.size()); k-- > 0;) { // a view that becomes an object is made from an object
         const graph::Node& n = builder_[{k}];
-        if (n.twin >= 0 && (limits_.twins || (wanted[k] && builder_.graph().externs[static_cast<size_t>(n.twin)].makes_view))) // or is checked
+        if (n.twin >= 0 && ((limits_.twins && n.type.domain == graph::Domain::torch) || (wanted[k] && builder_.graph().externs[static_cast<size_t>(n.twin)].makes_view))) // or is checked
             for (graph::NodeId use : builder_.graph().externs[static_cast<size_t>(n.twin)].uses) wanted[use.index] = true;
     }
     for (const Shadow& s : shadows_) { // made here, changed in place since, and seen outside: its version tells how often
