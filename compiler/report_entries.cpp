@@ -27,7 +27,7 @@ json elsewhere(const capture::Segment& segment, const SourceSpan& at, PyCodeObje
 }
 
 bool is_trivial(Guard::Kind kind) {
-    return kind != Guard::tensor && kind != Guard::array && kind != Guard::equal && kind != Guard::truth && kind != Guard::length && kind != Guard::keys &&
+    return kind != Guard::tensor && kind != Guard::array && kind != Guard::equal && kind != Guard::truth && kind != Guard::length && kind != Guard::keys && kind != Guard::ordered_keys &&
            kind != Guard::numpy_scalar;
 }
 const char* kind_of(Guard::Kind kind) {
@@ -38,7 +38,7 @@ const char* kind_of(Guard::Kind kind) {
     case Guard::equal: return "value";
     case Guard::truth: return "condition";
     case Guard::length: return "length";
-    case Guard::keys: case Guard::absent: return "keys";
+    case Guard::keys: case Guard::ordered_keys: case Guard::absent: return "keys";
     case Guard::no_attribute: case Guard::type_attribute: return "attribute";
     case Guard::is: return "name";
     case Guard::same: case Guard::distinct: return "identity";

@@ -469,7 +469,7 @@ std::optional<std::vector<ShadowId>> Recording::dict_items(ShadowId given, PyObj
     }
     if (places_.try_emplace({id, 'k', nullptr, 0}, 0).second) {
         Guard g;
-        g.kind = Guard::keys;
+        g.kind = ordered ? Guard::ordered_keys : Guard::keys;
         g.source = shadows_[id].source;
         g.expected = constant_index(keys.get());
         guard(g);

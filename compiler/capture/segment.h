@@ -95,6 +95,7 @@ struct Guard {
         numpy_scalar,   // exact NumPy scalar type anchors[expected]
         length,         // len of exact list, tuple, dict, set, str == expected
         keys,           // dict keys in order are constants[expected] (a tuple)
+        ordered_keys,   // the same of an OrderedDict, whose order may change without a change of its table
         absent,         // dict source has no key constants[expected]
         no_attribute,   // instance source has no own attribute constants[expected] (a name)
         type_attribute, // _PyType_Lookup(type anchors[source], constants[name]) is anchors[expected] or absent (expected == none_):

@@ -251,6 +251,7 @@ Check GuardCompiler::check_of(uint32_t index) const {
     case Guard::tensor: check.op = Check::tensor; break;
     case Guard::array: check.op = Check::array; break;
     case Guard::length: check.op = Check::length; break;
+    case Guard::ordered_keys: check.op = Check::ordered_keys, check.what = constant(guard.expected); break;
     case Guard::keys: check.op = Check::keys, check.what = constant(guard.expected); break;
     case Guard::absent: check.op = Check::absent, check.what = constant(guard.expected); break;
     case Guard::no_attribute: check.op = Check::no_attribute, check.what = constant(guard.expected); break;

@@ -42,7 +42,8 @@ bool have_length(PyObject* object, uint32_t length) {
 
 /// An OrderedDict keeps an order beside its table's.
 bool have_ordered_keys(PyObject* dict, PyObject* keys) {
-    if (PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+    if (!PyODict_CheckExact(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+    if (PyTuple_GET_SIZE(keys) == 0) return true;
     PyObject* walk = PyObject_GetIter(dict);
     bool equal = walk != nullptr;
     for (Py_ssize_t k = 0; equal && k < PyTuple_GET_SIZE(keys); k++) {
@@ -56,7 +57,6 @@ bool have_ordered_keys(PyObject* dict, PyObject* keys) {
 }
 
 bool have_keys(PyObject* dict, PyObject* keys) {
-    if (PyODict_CheckExact(dict)) return have_ordered_keys(dict, keys);
     if (!PyDict_CheckExact(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
     Py_ssize_t at = 0, i = 0;
     PyObject *key, *value;
@@ -139,6 +139,7 @@ uint32_t GuardProgram::run(const Check* at, const Check* end, const Inputs& inpu
         case Check::type: holds = reinterpret_cast<PyObject*>(Py_TYPE(s[c.from])) == c.what; break;
         case Check::equal: holds = s[c.from] == c.what || equal_constants(s[c.from], c.what); break;
         case Check::length: holds = have_length(s[c.from], c.index); break;
+        case Check::ordered_keys: holds = have_ordered_keys(s[c.from], c.what); break;
         case Check::keys: holds = have_keys(s[c.from], c.what); break;
         case Check::absent: holds = PyDict_Check(s[c.from]) && !item_of(s[c.from], c.what); break;
         case Check::no_attribute: holds = !python::instance_attribute(s[c.from], c.what); break;

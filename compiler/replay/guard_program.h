@@ -36,7 +36,7 @@ struct Check {
         slot, function, globals, builtins, list_item, tuple_item, attribute, slot_attribute, instance_dict, cell_contents, closure, default_, kwdefault,
         function_globals, code_of, function_part, type_attribute, method_self, method_function, partial_part, type_of, module_dict, anchored, dict_item, // reads
         dict_group, type_group,                                                                    // groups: index
-        is, type, equal, tensor, array, length, keys, absent, no_attribute, same, distinct, number_truth,
+        is, type, equal, tensor, array, length, keys, ordered_keys, absent, no_attribute, same, distinct, number_truth,
     } op;
     uint32_t to = 0, from = 0, index = 0, guard = 0;
     PyObject* what = nullptr; // key, name, expected object; borrowed from the segment or an anchor

@@ -200,7 +200,7 @@ std::string guard_text(const Segment& segment, const Guard& guard) {
     case Guard::tensor: return facts_text(name(), segment.facts.at(guard.expected), false);
     case Guard::array: return facts_text(name(), segment.facts.at(guard.expected), true);
     case Guard::length: return "len(" + name() + ") == " + std::to_string(guard.expected);
-    case Guard::keys: return "list(" + name() + ") == list(" + constant(guard.expected) + ")";
+    case Guard::keys: case Guard::ordered_keys: return "list(" + name() + ") == list(" + constant(guard.expected) + ")";
     case Guard::absent: return constant(guard.expected) + " not in " + name();
     case Guard::no_attribute: return name() + " has no own attribute " + constant(guard.expected);
     case Guard::type_attribute: {
@@ -285,8 +285,8 @@ void describe_value(GuardFailure& failure, const Segment& segment, const Guard& 
         failure.was = std::to_string(guard.expected), failure.now = length < 0 ? shown(value) : std::to_string(length);
         return;
     }
-    case Guard::keys: {
-        auto keys = Owned<>::steal(PyDict_CheckExact(value) ? PySequence_Tuple(value) : nullptr);
+    case Guard::keys: case Guard::ordered_keys: {
+        auto keys = Owned<>::steal(PyDict_CheckExact(value) || PyODict_CheckExact(value) ? PySequence_Tuple(value) : nullptr);
         if (PyErr_Occurred()) PyErr_Clear();
         failure.was = shown(segment.constants.at(guard.expected).get()), failure.now = keys ? shown(keys.get()) : shown(value);
         return;

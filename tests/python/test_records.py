@@ -346,6 +346,33 @@ def test_ordered_dicts(t):
 
 
 @program
+def test_ordered_dicts_change_their_order(t):
+    """By move_to_end(), which leaves the table and its version alone."""
+
+    @t.compile
+    def f(d, x):
+        y = x
+        for key, value in d.items():
+            y = y * value if key == "scale" else y + value
+        return y
+
+    class Holder:
+        pass
+
+    h = Holder()
+    h.d = d = collections.OrderedDict(scale=2.0, shift=3.0, other=1.0)
+    g = t.compile(lambda x: [k for k in h.d] + [v * x for v in h.d.values()])
+    for key in ("other", "scale", "shift", "scale", "scale"):
+        t.calls(f, lambda: (d, torch.ones(1)), 3)
+        t.calls(g, lambda: (torch.ones(1),), 3)
+        d.move_to_end(key)
+    d["late"] = 4.0
+    t.calls(f, lambda: (d, torch.ones(1)), 3)
+    del d["scale"]
+    t.calls(f, lambda: (d, torch.ones(1)), 3)
+
+
+@program
 def test_views_of_ordered_dicts_at_a_break(t):
     @t.compile
     def f(d, x):
