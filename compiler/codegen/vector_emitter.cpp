@@ -1,11 +1,11 @@
 // Elementwise operations that are exact: bit-equal to torch's and NumPy's own loops. Special cases follow these loops
 // (which of two zeros, which of two NaNs), not the IEEE functions of the same name.
 #include "compiler/codegen/vector_emitter.h"
-#include <llvm/IR/InlineAsm.h>
 #include "compiler/support/check.h"
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <llvm/IR/InlineAsm.h>
 
 namespace dyno::codegen {
 using llvm::Value;
@@ -136,6 +136,13 @@ Value* VectorEmitter::chosen_by_bits(Value* condition, Value* x, Value* y) {
     return b.CreateBitCast(b.CreateOr(first, b.CreateAnd(b.CreateBitCast(y, bits), b.CreateNot(mask))), floats);
 }
 
+/// The same integer from a register that LLVM knows nothing of, if flags are reported and it could be one of two constants.
+Value* VectorEmitter::unknown(Value* v) {
+    if (!quiet || !v->getType()->isIntegerTy() || v->getType()->isIntegerTy(1) || !llvm::isa<llvm::SelectInst, llvm::CastInst>(v)) return v;
+    auto* opaque = llvm::InlineAsm::get(llvm::FunctionType::get(v->getType(), {v->getType()}, false), "", "=r,0", false);
+    return b.CreateCall(opaque, {v});
+}
+
 Value* VectorEmitter::cast(Value* v, DType from, DType to) {
     if (from == to) return v;
     llvm::Type* result = with_element(v->getType(), register_scalar(to));
@@ -144,16 +151,10 @@ Value* VectorEmitter::cast(Value* v, DType from, DType to) {
         Value* wide = v;
         if (quiet && from == DType::b8)
             wide = chosen_by_bits(v, llvm::ConstantFP::get(result, 1), llvm::ConstantFP::get(result, 0));
-        else if (quiet && llvm::isa<llvm::SelectInst, llvm::CastInst>(v) && (v->getType()->isIntegerTy(32) || v->getType()->isIntegerTy(64))) {
-            // The same for integers, which are told apart from constants by a register that nobody knows.
-            auto* opaque = llvm::InlineAsm::get(llvm::FunctionType::get(v->getType(), {v->getType()}, false), "", "=r,0", false);
-            Value* known_at_run_time = b.CreateCall(opaque, {v});
-            wide = is_unsigned_int(from) ? b.CreateUIToFP(known_at_run_time, result) : b.CreateSIToFP(known_at_run_time, result);
-        }
         else if (from == DType::b8 || is_unsigned_int(from))
-            wide = b.CreateUIToFP(v, result);
+            wide = b.CreateUIToFP(unknown(v), result);
         else if (is_int(from))
-            wide = b.CreateSIToFP(v, result);
+            wide = b.CreateSIToFP(unknown(v), result);
         else if (from == DType::f64)
             wide = b.CreateFPTrunc(v, result);
         else if (to == DType::f64)

@@ -30,6 +30,7 @@ class VectorEmitter {
     /// One operation. `operand_type` is the operands' dtype (of the second for select). `fault` is an i64 alloca.
     llvm::Value* apply(scalar::ScalarOp op, DType result, DType operand_type, llvm::ArrayRef<llvm::Value*> args, llvm::Value* fault);
     llvm::Value* cast(llvm::Value* v, DType from, DType to);
+    llvm::Value* unknown(llvm::Value* v);
     llvm::Value* chosen_by_bits(llvm::Value* condition, llvm::Value* x, llvm::Value* y);
     /// Rounds an f32 to the narrow type it holds.
     llvm::Value* round_to(llvm::Value* v, DType t);

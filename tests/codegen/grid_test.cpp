@@ -1,5 +1,6 @@
 // GPU code without a GPU: every op's PTX assembles where ptxas is installed, and what the kernels promise is read off their text:
 // accesses of 16 bytes, one read of a row, no local memory.
+#include "compiler/codegen/coarse.h"
 #include "compiler/codegen/grid_plan.h"
 #include "tests/codegen/nests.h"
 #include <cstdlib>
@@ -131,6 +132,33 @@ TEST(Grid, LongRowsStayOnChipInClusters) {
     check_assembles(nest, 16);
     for (int64_t length : {65536 + 8, 50304}) EXPECT_FALSE(codegen::plan_grid(softmax(DType::f32, 1024, length), true, true).cluster) << length;
     EXPECT_FALSE(codegen::plan_grid(softmax(DType::f32, 2, 65536), true, true).cluster); // too few to fill the machine
+}
+
+/// x -> cast(f32), the ops on the last value and on what `also` names, and a cast to `kept` at the end.
+std::vector<bool> coarse(std::vector<Instruction> ops, DType kept) {
+    LoopNest nest;
+    nest.axes = {{Axis::parallel, 1024}};
+    nest.parameters = {{DType::bf16}, {kept, true}};
+    nest.loads = {{0, {0, {1}}}};
+    nest.body = {load(DType::bf16, 0), apply(ScalarOp::cast, DType::f32, 0)};
+    nest.body.insert(nest.body.end(), ops.begin(), ops.end());
+    if (kept != DType::f32) nest.body.push_back(apply(ScalarOp::cast, kept, static_cast<fusion::ValueId>(nest.body.size() - 1)));
+    nest.stores = {{static_cast<fusion::ValueId>(nest.body.size() - 1), {1, {0, {1}}}}};
+    fusion::verify(nest);
+    return codegen::coarse_values(nest);
+}
+
+TEST(Grid, OnlyWhatSixteenBitsHideIsCoarse) {
+    const DType f = DType::f32;
+    const auto exp = apply(ScalarOp::exp, f, 1);
+    EXPECT_TRUE(coarse({exp, apply(ScalarOp::mul, f, 2, 1)}, DType::bf16)[2]);
+    EXPECT_TRUE(coarse({exp, constant(1), apply(ScalarOp::add, f, 2, 3), apply(ScalarOp::div, f, 1, 4)}, DType::f16)[2]); // x / (1 + exp(x))
+    EXPECT_FALSE(coarse({exp, apply(ScalarOp::mul, f, 2, 1)}, f)[2]);                                                   // kept in 32 bits
+    EXPECT_FALSE(coarse({exp, constant(-1), apply(ScalarOp::add, f, 2, 3)}, DType::bf16)[2]);                           // cancels
+    EXPECT_FALSE(coarse({exp, apply(ScalarOp::sub, f, 2, 1)}, DType::bf16)[2]);
+    EXPECT_FALSE(coarse({exp, apply(ScalarOp::exp, f, 2)}, DType::bf16)[2]); // magnifies
+    EXPECT_FALSE(coarse({exp, apply(ScalarOp::mul, f, 2, 2)}, DType::bf16)[2]);
+    EXPECT_TRUE(coarse({exp, apply(ScalarOp::exp, f, 2)}, DType::bf16)[3]);
 }
 
 TEST(Grid, OneOrFewLongRowsUseEveryMultiprocessor) {

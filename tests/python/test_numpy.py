@@ -299,7 +299,7 @@ def test_warnings_of_what_nobody_reads(t):
         t.call(f, np.array([0.0, 1.5, 0.5]))
 
 
-FLAGS = ["-0.75 / z", "1 / np.where(z, 0.0, 1.0)", "np.log(np.where(z, -1.0, 1.0))", "1 / (z * 1.0)", "1 / z.astype(np.int64)", "1.0 / (z.astype(np.int32) * 1.0)", "z / z", "1 / np.where(z, 0, 1)",
+FLAGS = ["-0.75 / z", "1 / np.where(z, 0.0, 1.0)", "np.log(np.where(z, -1.0, 1.0))", "1 / (z * 1.0)", "1 / z.astype(np.int64)", "1.0 / (z.astype(np.int32) * 1.0)", "z / z", "1 / np.where(z, 0, 1)", "1 / z.astype(np.int8)", "np.where(z, 2, 1) / z.astype(np.uint16)",
          "np.where(z, 0.0, 2.0) / np.where(z, 0.0, 3.0)", "np.sqrt(np.where(z, -1.0, 2.0))", "np.where(z, 1e308, 1.0) * np.where(z, 1e10, 1.0)"]  # fmt: skip
 
 
