@@ -319,7 +319,7 @@ Recording::Before Recording::store_attribute(Activation& a, const Instruction& i
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
     PyTypeObject* type = Py_TYPE(object);
-    if (is_derived(id) && made_[id].record && set_record_field(id, name, v, value)) {
+    if (is_derived(id) && made_[id].record && set_record_field(id, name, v)) {
         making_record_ = type; // its __setattr__ and what that calls
         return pend_stored();
     }

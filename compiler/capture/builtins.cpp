@@ -238,10 +238,7 @@ Recording::Before Recording::call_getattr(Activation& a, const Call& c, Builtin 
     if (has_keywords(c) || c.args.size() < 2 || !PyUnicode_CheckExact(c.values[1]) || at(c.args[1]).kind != Shadow::constant)
         return stop(a, "getattr() of an unusual call", "");
     PyObject* object = c.values[0];
-    PyObject* name = Py_NewRef(c.values[1]);
-    PyUnicode_InternInPlace(&name);
-    constant_index(name); // keeps it
-    Py_DECREF(name);
+    PyObject* name = attribute_name(c.args[1], c.values[1]);
     const ShadowId self = canonical(c.args[0]);
     const bool asks = what == Builtin::hasattr;
     lookup_.popped = popped;
@@ -362,14 +359,12 @@ Recording::Before Recording::call_sequence(Activation& a, const Call& c, Builtin
     if (has_keywords(c) || c.args.size() > 1) return stop(a, "a list or tuple of an unusual call", "");
     if (c.args.empty()) return tuple ? pend_constant() : pend_fixed(fresh(NewObject::list, {}, &PyList_Type));
     const Shadow::Kind kind = at(c.args[0]).kind;
-    if (kind == Shadow::tensor) {
-        const ShadowId id = canonical(c.args[0]);
-        const int64_t rows = rows_of_tensor(id);
-        if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns) || needs_autograd({id})) return stop(a, "a list of a tensor's rows", "");
-        own_python_ = true; // Tensor.__iter__
-        std::vector<ShadowId> parts;
-        for (int64_t k = 0; k < rows; k++) parts.push_back(row_of_tensor(id, k));
+    const auto made_of = [&](std::vector<ShadowId> parts) {
         return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), tuple ? &PyTuple_Type : &PyList_Type));
+    };
+    if (kind == Shadow::tensor) {
+        auto rows = few_rows(canonical(c.args[0]));
+        return rows ? made_of(std::move(*rows)) : stop_refused(a);
     }
     if (kind == Shadow::object && names().is_plain_instance_type(Py_TYPE(c.values[0])) && !module_items(c.args[0], c.values[0]))
         return stop(a, "a list of an object of a class", "");
@@ -378,33 +373,34 @@ Recording::Before Recording::call_sequence(Activation& a, const Call& c, Builtin
     if (turns_of(it) > 4096) return stop(a, "a list of more than 4,096 items", "");
     std::vector<ShadowId> parts;
     while (auto element = next_of(it)) parts.push_back(*element);
-    return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), tuple ? &PyTuple_Type : &PyList_Type));
+    return made_of(std::move(parts));
 }
 
 /// sorted() of constants: the order is known.
 Recording::Before Recording::call_sorted(Activation& a, const Call& c) {
-    const bool plain = c.nargs == 1 && PyTuple_Check(c.values[0]) + PyList_CheckExact(c.values[0]) + PyDict_CheckExact(c.values[0]) + PyAnySet_CheckExact(c.values[0]) > 0;
+    PyObject* from = c.nargs == 1 ? c.values[0] : Py_None;
+    const bool sequence = PyTuple_CheckExact(from) || PyList_CheckExact(from);
     for (size_t k = c.nargs; k < c.args.size(); k++) {
         PyObject* name = PyTuple_GET_ITEM(c.kwnames, static_cast<Py_ssize_t>(k - c.nargs));
         if (PyUnicode_CompareWithASCIIString(name, "reverse") != 0 || !PyBool_Check(c.values[k]) || at(c.args[k]).kind != Shadow::constant) return stop(a, "sorted() by a key", "");
     }
-    const ShadowId it = plain ? iterate(c.args[0], c.values[0]) : 0;
+    const ShadowId it = sequence || PyDict_CheckExact(from) || PyAnySet_CheckExact(from) ? iterate(c.args[0], from) : 0;
     if (!it) return stop(a, "sorted() of run-time values", "");
     std::vector<ShadowId> items;
     while (auto element = next_of(it)) items.push_back(canonical(*element));
-    for (size_t k = 0; k < items.size(); k++) {
-        const bool sequence = PyTuple_CheckExact(c.values[0]) || PyList_CheckExact(c.values[0]);
-        if (sequence && at(items[k]).kind != Shadow::constant && (!know(items[k], PySequence_Fast_GET_ITEM(c.values[0], static_cast<Py_ssize_t>(k))) || !concrete(items[k], PySequence_Fast_GET_ITEM(c.values[0], static_cast<Py_ssize_t>(k)))))
-            return stop(a, "sorted() of run-time values", "");
+    auto given = Owned<>::steal(PySequence_List(from));
+    if (!given || PyList_GET_SIZE(given.get()) != static_cast<Py_ssize_t>(items.size())) return PyErr_Clear(), stop(a, "sorted() of run-time values", "");
+    for (size_t k = 0; k < items.size(); k++) { // before anything compares them: what is compared here is no user's
+        PyObject* value = PyList_GET_ITEM(given.get(), static_cast<Py_ssize_t>(k));
+        if (!PyUnicode_CheckExact(value) && !PyLong_CheckExact(value) && !PyFloat_CheckExact(value) && !PyBool_Check(value)) return stop(a, "sorted() of values with an order of their own", "");
+        if (at(items[k]).kind != Shadow::constant && (!know(items[k], value) || !concrete(items[k], value))) return stop(a, "sorted() of run-time values", "");
     }
     auto sorted = Owned<>::steal(PyObject_Vectorcall(c.callable, c.values.data(), c.nargs, c.kwnames));
-    auto given = Owned<>::steal(PySequence_List(c.values[0]));
-    if (!sorted || !given || PyList_GET_SIZE(given.get()) != static_cast<Py_ssize_t>(items.size())) return PyErr_Clear(), stop(a, "sorted() raises", "");
+    if (!sorted) return PyErr_Clear(), stop(a, "sorted() raises", "");
     std::vector<ShadowId> order;
     std::vector<bool> taken(items.size());
     for (Py_ssize_t j = 0; j < PyList_GET_SIZE(sorted.get()); j++) {
         PyObject* value = PyList_GET_ITEM(sorted.get(), j);
-        if (!PyUnicode_CheckExact(value) && !PyLong_CheckExact(value) && !PyFloat_CheckExact(value)) return stop(a, "sorted() of values with an order of their own", "");
         for (size_t k = 0; k < items.size(); k++) {
             if (taken[k] || PyList_GET_ITEM(given.get(), static_cast<Py_ssize_t>(k)) != value) continue;
             taken[k] = true;

@@ -114,22 +114,16 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
     if (object == plain_getattribute && c.args.size() == 2 && !c.kwnames && PyUnicode_CheckExact(c.values[1])) {
         // object.__getattribute__(self, name): the ordinary look-up, whatever the class says.
         if (!know(c.args[0], c.values[0])) return stop_refused(a);
-        PyObject* name = key_of(c.args[1], c.values[1]);
+        PyObject* name = attribute_name(c.args[1], c.values[1]);
         if (!name || !names().is_followed_instance_type(Py_TYPE(c.values[0]))) return stop(a, "an attribute whose name is not known before run time", "");
-        auto kept = Owned<>::borrow(name);
-        PyUnicode_InternInPlace(&name);
-        constant_index(name);
         lookup_.popped = popped;
         return instance_attribute_value(a, canonical(c.args[0]), c.values[0], name, &redirect, false);
     }
     static PyObject* const module_getattribute = _PyType_Lookup(&PyModule_Type, interned("__getattribute__"));
     if (object == module_getattribute && c.args.size() == 2 && !c.kwnames && PyUnicode_CheckExact(c.values[1]) && PyModule_CheckExact(c.values[0])) {
         if (!know(c.args[0], c.values[0])) return stop_refused(a);
-        PyObject* name = key_of(c.args[1], c.values[1]);
+        PyObject* name = attribute_name(c.args[1], c.values[1]);
         if (!name) return stop(a, "an attribute whose name is not known before run time", "");
-        auto kept = Owned<>::borrow(name);
-        PyUnicode_InternInPlace(&name);
-        constant_index(name);
         lookup_.popped = popped;
         return module_attribute(a, canonical(c.args[0]), c.values[0], name, &redirect);
     }

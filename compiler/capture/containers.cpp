@@ -75,6 +75,16 @@ PyObject* Recording::key_of(ShadowId given, PyObject* key) {
     return nullptr;
 }
 
+PyObject* Recording::attribute_name(ShadowId given, PyObject* value) {
+    PyObject* name = PyUnicode_CheckExact(value) ? key_of(given, value) : nullptr;
+    if (!name) return nullptr;
+    auto held = Owned<>::borrow(name).release();
+    PyUnicode_InternInPlace(&held);
+    constant_index(held); // keeps it
+    Py_DECREF(held);
+    return held;
+}
+
 /// The dict lacks the key, unless the segment itself has stored there.
 void Recording::guard_absent_key(ShadowId id, PyObject* key) {
     key = canonical_key(key);
@@ -415,14 +425,7 @@ Recording::Before Recording::delete_attribute(Activation& a, PyObject* name) {
 
 std::optional<std::vector<ShadowId>> Recording::items_left(ShadowId given, PyObject* object) {
     const ShadowId id = canonical(given);
-    if (shadows_[id].kind == Shadow::tensor) { // [*x]: its rows
-        const int64_t rows = rows_of_tensor(id);
-        if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns) || needs_autograd({id})) return refuse("a list of a tensor's rows"), std::nullopt;
-        own_python_ = true; // Tensor.__iter__
-        std::vector<ShadowId> items;
-        for (int64_t k = 0; k < rows; k++) items.push_back(row_of_tensor(id, k));
-        return items;
-    }
+    if (shadows_[id].kind == Shadow::tensor) return few_rows(id); // [*x]
     if (shadows_[id].kind != Shadow::iterator || is_generator(id)) return items_of(id, object);
     const ShadowId it = iterate(id, object);
     if (!it) return std::nullopt;
@@ -496,13 +499,8 @@ Recording::Before Recording::unpack(Activation& a, const Instruction& i, Redirec
         if (i.op == Op::unpack ? turns != static_cast<int64_t>(least) : turns < static_cast<int64_t>(least)) return stop(a, "an iterator of another length is unpacked", "");
         items = items_left(given, object);
     } else if (shadows_[canonical(given)].kind == Shadow::tensor) {
-        const ShadowId id = canonical(given);
-        const int64_t rows = rows_of_tensor(id);
-        if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns) || needs_autograd({id}) || (i.op == Op::unpack && rows != static_cast<int64_t>(i.arg)))
-            return stop(a, "the rows of a tensor or array are unpacked", "");
-        own_python_ = true; // Tensor.__iter__
-        items.emplace();
-        for (int64_t k = 0; k < rows; k++) items->push_back(row_of_tensor(id, k));
+        items = few_rows(canonical(given));
+        if (items && i.op == Op::unpack && items->size() != least) return stop(a, "the rows of a tensor or array are unpacked", "");
     } else {
         items = items_of(given, object);
     }

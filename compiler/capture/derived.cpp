@@ -158,11 +158,11 @@ Recording::Before Recording::make_record(Activation& a, PyTypeObject* type, Call
     return pend_derived(std::move(c));
 }
 
-/// A field that was given to the record's class is another value now: as if that had been given. False: not one of these.
-bool Recording::set_record_field(ShadowId id, PyObject* name, ShadowId v, PyObject* value) {
+/// A field that was given to the record's class is another tensor now: as if that had been given. False: not one of these.
+bool Recording::set_record_field(ShadowId id, PyObject* name, ShadowId v) {
     Made& made = made_[id];
     auto field = std::find_if(made.fields.begin(), made.fields.end(), [&](const auto& f) { return PyUnicode_Compare(f.first, name) == 0; });
-    if (!made.callable || value == Py_None || field == made.fields.end() || !made.items.empty() || built_.contains(id)) return false;
+    if (!made.callable || !is_tensor(v) || field == made.fields.end() || !made.items.empty() || built_.contains(id)) return false;
     const size_t named = made.kwnames ? static_cast<size_t>(PyTuple_GET_SIZE(made.kwnames)) : 0;
     for (size_t k = 0; k < named; k++) {
         ShadowId& given = made.args[made.args.size() - named + k];

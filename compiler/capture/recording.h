@@ -218,6 +218,8 @@ class Recording final : public frame::Recorder {
     int64_t last_call(const ValueRef& r) const;
     bool varies(graph::NodeId node);
     ShadowId row_of_tensor(ShadowId base, int64_t k);
+    /// All rows, where they are few and need no autograd; else nothing (refusal() is set).
+    std::optional<std::vector<ShadowId>> few_rows(ShadowId id);
     int64_t rows_of_tensor(ShadowId id) const;
     std::vector<bool> varies_; // by node index: depends on anything but constants
     int handlers_ = 0;         // exceptions caught here whose handlers are open
@@ -274,7 +276,7 @@ class Recording final : public frame::Recorder {
     bool is_derived(ShadowId id) const { return id && shadows_[canonical(id)].kind == Shadow::derived; }
     Before make_record(Activation& a, PyTypeObject* type, Call& c);
     std::optional<std::vector<ShadowId>> items_of_record(ShadowId id, PyObject* object);
-    bool set_record_field(ShadowId id, PyObject* name, ShadowId v, PyObject* value);
+    bool set_record_field(ShadowId id, PyObject* name, ShadowId v);
     Before derived_attribute(Activation& a, ShadowId id, PyObject* object, PyObject* name, bool method);
     std::optional<Before> derived_call(Activation& a, Call& c);
     ValueRef derived_ref(ShadowId id);
@@ -333,6 +335,8 @@ class Recording final : public frame::Recorder {
     bool shares_storage(PyObject* result) const;
     bool selects_by_mask(ShadowId given, PyObject* key);
     PyObject* key_of(ShadowId given, PyObject* key);
+    /// The same of an attribute's name: interned, and kept by the segment.
+    PyObject* attribute_name(ShadowId given, PyObject* name);
     void guard_absent_key(ShadowId id, PyObject* key);
     void guard_no_attribute(ShadowId id, PyObject* name);
     ShadowId fresh_dict_item(ShadowId id, PyObject* key);

@@ -62,8 +62,8 @@ PyObject* present_value(const Effect& effect, PyObject* target, PyObject* key, P
     case Effect::dict_set: case Effect::dict_remove: return item_of(target, key);
     case Effect::list_set: return index < PyList_GET_SIZE(target) ? PyList_GET_ITEM(target, index) : nullptr;
     case Effect::attribute_set: case Effect::attribute_remove: {
-        PyObject* own = python::instance_attribute(target, key);
-        return own ? own : python::slotted_attribute(target, key);
+        const bool in_slot = python::slot_offset(Py_TYPE(target), key) >= 0; // which goes before the dict
+        return in_slot ? python::slotted_attribute(target, key) : python::instance_attribute(target, key);
     }
     case Effect::cell_set: return PyCell_GET(target);
     default: return nullptr;

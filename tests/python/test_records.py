@@ -211,6 +211,16 @@ def test_named_tuples_from_outside(t):
     t.calls(f, lambda: (Pair(2.0, torch.ones(3)), torch.arange(3.0)))
 
 
+@program(hits=0)
+def test_named_tuples_are_arguments(t):
+    @t.compile
+    def f(x, y):
+        return torch.stack(Pair(x, y)), torch.cat(Pair(x * 2, y)), torch.stack(Point(x, y))
+
+    t.calls(f, lambda: (torch.ones(2), torch.zeros(2)))
+    t.calls(f, lambda: (torch.ones(2, requires_grad=True), torch.zeros(2)))
+
+
 @program
 def test_named_tuples_made_here(t):
     @t.compile
