@@ -13,6 +13,7 @@ using llvm::Value;
 NestEmitter::NestEmitter(llvm::Module& module, const fusion::LoopNest& nest, const NestPlan& plan)
     : nest_(nest), plan_(plan), module_(module), b_(module.getContext()), wide_(b_, module, plan.lanes), one_(b_, module, 1) {
     wide_.quiet = one_.quiet = nest.reports_flags;
+    wide_.register_bits = plan.vector_bits;
 }
 
 // --- phases

@@ -53,6 +53,7 @@ struct Planner {
         const bool joined = plan.mode == NestPlan::rows && widest == 8 && reductions == 1;
         const int registers = cost > 1.3 ? 1 : cost > 0.35 || (reductions > (plan.mode == NestPlan::columns ? 1 : 0) && !joined) ? 2 : 4;
         plan.lanes = std::max(2, std::min(32, one * registers));
+        plan.vector_bits = target.vector_bits;
         if (plan.mode == NestPlan::columns)
             while (plan.lanes > 2 && plan.lanes > nest.axes[plan.vector_axis].extent) plan.lanes /= 2;
     }

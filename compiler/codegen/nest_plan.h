@@ -27,6 +27,7 @@ struct NestPlan {
         columns, // the vector axis is a parallel axis: units are groups of strips of `lanes` rows, then single rows
     } mode = flat;
     int lanes = 8;
+    int vector_bits = 128; // of a register
     size_t vector_axis = 0;                           // meaningless if the nest has no axis
     std::vector<Scope> scope;                         // by body value
     std::vector<bool> vector;                         // by body value: differs from lane to lane

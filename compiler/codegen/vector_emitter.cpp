@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/InlineAsm.h>
 
 namespace dyno::codegen {
@@ -141,6 +142,32 @@ Value* VectorEmitter::unknown(Value* v) {
     if (!quiet || !v->getType()->isIntegerTy() || v->getType()->isIntegerTy(1) || !llvm::isa<llvm::SelectInst, llvm::CastInst>(v)) return v;
     auto* opaque = llvm::InlineAsm::get(llvm::FunctionType::get(v->getType(), {v->getType()}, false), "", "=r,0", false);
     return b.CreateCall(opaque, {v});
+}
+
+/// A float that is computed in any case, if flags are reported: what a select may not take LLVM would move into a branch, or leave out
+/// where it knows the choice, or compute once for both sides; and the flags would be lost.
+Value* VectorEmitter::surely_computed(Value* v) {
+    if (!quiet || !v->getType()->isFPOrFPVectorTy() || !llvm::isa<llvm::BinaryOperator, llvm::CallInst, llvm::CastInst>(v)) return v;
+    const auto through_register = [&](Value* part) {
+        auto* opaque = llvm::InlineAsm::get(llvm::FunctionType::get(part->getType(), {part->getType()}, false), "", "=x,0", true);
+        llvm::CallInst* call = b.CreateCall(opaque, {part});
+        call->setOnlyAccessesInaccessibleMemory();
+        call->setDoesNotThrow();
+        return static_cast<Value*>(call);
+    };
+    auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+    if (!vector) return through_register(v);
+    const int lanes = static_cast<int>(vector->getNumElements()), bits = static_cast<int>(vector->getScalarSizeInBits());
+    if (lanes * bits < 128) return b.CreateBitCast(through_register(b.CreateBitCast(v, b.getDoubleTy())), vector); // two of f32
+    const int each = std::min(lanes, register_bits / bits);
+    llvm::SmallVector<Value*> parts;
+    llvm::SmallVector<int> places;
+    for (int first = 0; first < lanes; first += each) {
+        places.clear();
+        for (int k = 0; k < each; k++) places.push_back(first + k);
+        parts.push_back(through_register(b.CreateShuffleVector(v, places)));
+    }
+    return llvm::concatenateVectors(b, parts);
 }
 
 Value* VectorEmitter::cast(Value* v, DType from, DType to) {
@@ -296,7 +323,7 @@ Value* VectorEmitter::apply(ScalarOp op, DType result, DType operand_type, llvm:
     if (op == ScalarOp::select && quiet && llvm::isa<llvm::Constant>(args[1]) && llvm::isa<llvm::Constant>(args[2]) && args[1]->getType()->isFPOrFPVectorTy() &&
         args[0]->getType()->isVectorTy() == args[1]->getType()->isVectorTy())
         return chosen_by_bits(args[0], args[1], args[2]);
-    if (op == ScalarOp::select) return b.CreateSelect(args[0], args[1], args[2]);
+    if (op == ScalarOp::select) return b.CreateSelect(args[0], surely_computed(args[1]), surely_computed(args[2]));
     if (Value* truth_value = compare(op, operand_type, args[0], args.size() > 1 ? args[1] : args[0])) return truth_value;
     if (is_float(operand_type)) {
         Value* v = float_op(op, args);

@@ -31,6 +31,7 @@ class VectorEmitter {
     llvm::Value* apply(scalar::ScalarOp op, DType result, DType operand_type, llvm::ArrayRef<llvm::Value*> args, llvm::Value* fault);
     llvm::Value* cast(llvm::Value* v, DType from, DType to);
     llvm::Value* unknown(llvm::Value* v);
+    llvm::Value* surely_computed(llvm::Value* v);
     llvm::Value* chosen_by_bits(llvm::Value* condition, llvm::Value* x, llvm::Value* y);
     /// Rounds an f32 to the narrow type it holds.
     llvm::Value* round_to(llvm::Value* v, DType t);
@@ -70,6 +71,7 @@ class VectorEmitter {
 
     llvm::IRBuilder<>& b;
     llvm::Module& m;
+    int register_bits = 128; // of a vector register
     bool quiet = false; // flags are reported: comparisons must not raise any, and none may be lost
     bool coarse = false; // gpu: of a gated function on f32 a relative error of 2^-17 is enough
     bool gpu = false;   // no C library, conversions to bf16 by the hardware's instruction

@@ -299,6 +299,25 @@ def test_warnings_of_what_nobody_reads(t):
         t.call(f, np.array([0.0, 1.5, 0.5]))
 
 
+CHOSEN = ["where(x > 0, 1 / x, 0)", "where(x > 0, 1.0, 1 / x)", "where(x > 1, 1 / x, 1 / (x - 0.5))", "where(x > 1, sqrt(x - 1), sqrt(-x))", "where(x > 1, x * 1e308, x)",
+          "where(x < 1, where(x < 0.2, 0, 1 / x), log(x))", "where(x != 0, log(x), 0.0)", "where(x > 0, x // 1.0, 1 // x)", "where(x > 0, f4(1) / x.astype(f4), f4(0))",
+          "where(x > 0, (1 / x).astype(f4), 2)", "where(x > 0, exp(x * 1e4), 2)", "where(isinf(1 / x), 0, 1 / x)", "maximum(where(x > 1, 1 / x, 2), 1 / x)"]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", CHOSEN)
+@program(hits=0)
+def test_flags_of_what_is_not_chosen(t, body):
+    """Both sides of a choice are computed, as NumPy does, and their warnings come: at every level, in lanes and in what is left of them."""
+    f = t.compile(t.module(f"from numpy import where, sqrt, log, exp, isinf, maximum, float32 as f4\ndef f(x):\n    return {body}\n").f)
+    g = t.compile(t.module(f"from numpy import where, sqrt, log, exp, isinf, maximum, float32 as f4\ndef g(x):\n    y = {body}\n    y[0] = 5\n    y[1:2] = 3\n    return y\n").g)
+    for n in (3, 3, 8, 3, 17, 8, 3):
+        for zero in (0, 1, n - 1):
+            x = np.full(n, 1.5)
+            x[zero] = 0.0
+            t.call(f, x)
+            t.call(g, x)
+
+
 FLAGS = ["-0.75 / z", "1 / np.where(z, 0.0, 1.0)", "np.log(np.where(z, -1.0, 1.0))", "1 / (z * 1.0)", "1 / z.astype(np.int64)", "1.0 / (z.astype(np.int32) * 1.0)", "z / z", "1 / np.where(z, 0, 1)", "1 / z.astype(np.int8)", "np.where(z, 2, 1) / z.astype(np.uint16)",
          "np.where(z, 0.0, 2.0) / np.where(z, 0.0, 3.0)", "np.sqrt(np.where(z, -1.0, 2.0))", "np.where(z, 1e308, 1.0) * np.where(z, 1e10, 1.0)"]  # fmt: skip
 
