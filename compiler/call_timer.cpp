@@ -11,6 +11,7 @@ constexpr size_t samples_for_plain_loss = 3;
 constexpr float plain_loss = 1.25F;    // so much slower that no more samples are wanted
 constexpr uint32_t settled_after = 6;  // calls
 constexpr uint32_t most_judgements = 3;
+constexpr float code_matters_from = 5e-5F; // seconds of a call: shorter ones are overhead, whatever code they run
 
 } // namespace
 
@@ -28,6 +29,7 @@ void CallTimer::done(bool interpreted) {
     if (!on_) return;
     CodeFacts& f = facts_of(code_);
     if (f.slow || f.on_gpu || f.calls <= settled_after || (state().recorded != recordings_ && f.calls <= 2 * settled_after)) return;
+    if (!interpreted && state().queue.improving() && seconds() > code_matters_from) return;
     std::vector<float>& samples = interpreted ? f.interpreted_seconds : f.compiled_seconds;
     if (samples.size() >= samples_wanted) return;
     samples.push_back(seconds());

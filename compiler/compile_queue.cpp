@@ -63,8 +63,6 @@ void CompileQueue::run() {
         } else {
             auto [keep, product] = std::move(s.improvements.front());
             s.improvements.pop_front();
-            s.busy = false; // level 2 is nobody's to wait for
-            if (s.waiting.empty()) s.idle.notify_all();
             lock.unlock();
             try {
                 if (keep.use_count() > 1) improve(*product, s.stop.get_token());
@@ -73,10 +71,10 @@ void CompileQueue::run() {
             }
             lock.lock();
             doomed_.push_back(std::move(keep)); // a plan holds Python objects: whoever has the GIL lets it go
-            done_count_.fetch_add(0, std::memory_order_release);
+            improving_.fetch_sub(1, std::memory_order_release);
         }
         s.busy = false;
-        if (s.waiting.empty()) s.idle.notify_all();
+        if (s.waiting.empty() && s.improvements.empty()) s.idle.notify_all();
     }
 }
 
@@ -94,13 +92,14 @@ std::unique_ptr<CompileJob> CompileQueue::take_done() {
 void CompileQueue::wait_idle() {
     std::unique_lock lock(state_->mutex);
     if (!state_->started || state_->disabled) return;
-    state_->idle.wait(lock, [&] { return (state_->waiting.empty() && !state_->busy) || state_->stopping; });
+    state_->idle.wait(lock, [&] { return (state_->waiting.empty() && state_->improvements.empty() && !state_->busy) || state_->stopping; });
 }
 
 void CompileQueue::improve_later(std::shared_ptr<void> keep, CompileProduct* product) {
     std::lock_guard lock(state_->mutex);
     if (state_->stopping || state_->disabled || !state_->started) return;
     state_->improvements.emplace_back(std::move(keep), product);
+    improving_.fetch_add(1, std::memory_order_relaxed);
     state_->work.notify_one();
 }
 
@@ -114,6 +113,7 @@ void CompileQueue::stop() {
         state_->idle.notify_all();
     }
     if (state_->thread.joinable()) state_->thread.join();
+    improving_.store(0);
 }
 
 void CompileQueue::forget_thread() {
@@ -122,6 +122,7 @@ void CompileQueue::forget_thread() {
     (void)lost;
     state_ = std::make_unique<State>();
     state_->disabled = true;
+    improving_.store(0);
 }
 
 } // namespace dyno

@@ -30,8 +30,10 @@ class CompileQueue {
     bool any_done() const { return done_count_.load(std::memory_order_acquire) > 0; }
     /// A finished job, or null. GIL.
     std::unique_ptr<CompileJob> take_done();
-    /// Blocks until nothing is queued or being compiled (level 0). Without the GIL.
+    /// Blocks until nothing is queued or being compiled, level 2 included. Without the GIL.
     void wait_idle();
+    /// Whether installed code is still to be replaced by better code: one load.
+    bool improving() const { return improving_.load(std::memory_order_relaxed) > 0; }
     /// Level 2 of an installed product, when the thread has nothing else to do.
     void improve_later(std::shared_ptr<void> keep, CompileProduct* product);
     /// No thread starts any more and the running job is the last (fork, exit).
@@ -43,7 +45,7 @@ class CompileQueue {
   private:
     struct State;
     std::unique_ptr<State> state_;
-    std::atomic<int> done_count_{0};
+    std::atomic<int> done_count_{0}, improving_{0};
     void (*done_call_)(void*) = nullptr;
     void* done_context_ = nullptr;
     std::vector<std::shared_ptr<void>> doomed_; // guarded by the state's mutex

@@ -140,10 +140,12 @@ PyObject* run_cell(PyObject* code, PyObject* globals, const char*) {
 
 void wait() {
     State& s = state();
-    Py_BEGIN_ALLOW_THREADS;
-    s.queue.wait_idle();
-    Py_END_ALLOW_THREADS;
-    install_finished();
+    do { // what is installed has better code to wait for
+        Py_BEGIN_ALLOW_THREADS;
+        s.queue.wait_idle();
+        Py_END_ALLOW_THREADS;
+        install_finished();
+    } while (s.queue.improving());
 }
 
 size_t reset(PyCodeObject* code) {

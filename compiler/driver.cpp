@@ -102,6 +102,14 @@ PyObject* left(PyObject* result) {
     return result;
 }
 
+/// The call runs interpreted, and what it calls too.
+PyObject* unhooked(PyThreadState* ts, frame::InterpreterFrame* f) {
+    state().off++;
+    PyObject* result = frame::hand_back_unhooked(ts, f);
+    state().off--;
+    return result;
+}
+
 PyObject* continue_at_exit(PyThreadState* ts, frame::InterpreterFrame* f, Attempt attempt) {
     auto inner = std::move(attempt.outcome.state);
     frame::write_frame(f, std::move(inner->frames[0]));
@@ -137,9 +145,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
     cache::Slot* slot = &cache::slot_of(key);
     const replay::Inputs inputs{f->localsplus, static_cast<uint32_t>(code->co_nlocalsplus), reinterpret_cast<PyObject*>(frame::function_of(f)), f->f_globals, f->f_builtins};
     if (timer.interpret() && is_in_doubt(*slot)) {
-        state().off++; // what it calls is to be interpreted too
-        PyObject* result = frame::hand_back_unhooked(ts, f);
-        state().off--;
+        PyObject* result = unhooked(ts, f);
         timer.done(true);
         return result;
     }
@@ -155,6 +161,7 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
         timer.done(false);
         return result;
     }
+    if (attempt.rests) return unhooked(ts, f);
     slot = &cache::slot_of(key); // a hit may have let user code run
     python::Ambient ambient;
     python::read_ambient(ambient);
@@ -217,7 +224,7 @@ AtPoint at_point(Activation& a, frame::FrameState*& inner) {
         if (st->frames.size() > 1) inner = st.release();
         return AtPoint::moved;
     }
-    if (attempt.failed) return AtPoint::go_on;
+    if (attempt.failed || attempt.rests) return AtPoint::go_on;
     slot = &cache::slot_of(key);
     const bool module_code = is_module_code(a.frame, code);
     if (module_code && (!a.decoded->loop_around(a.at) || !libraries_ready())) return AtPoint::go_on;

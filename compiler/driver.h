@@ -11,6 +11,7 @@ namespace dyno::compiler {
 
 constexpr uint32_t most_recordings = 8; // of one key
 constexpr uint32_t most_cold_tries = 2;
+constexpr uint32_t most_drops = 2;      // of one key
 
 struct State {
     Config config;
@@ -40,6 +41,7 @@ void on_bug(frame::Recorder* recorder, const char* what);
 struct Attempt {
     replay::Outcome outcome;
     bool hit = false, failed = false; // failed: a compute phase gave up, the segment is to run natively
+    bool rests = false;               // an entry waits for better code: the segment is to run natively, nothing is to be recorded
     capture::Exit::Kind exit = capture::Exit::returns;
     std::shared_ptr<replay::LaunchPlan> plan; // that hit
 };

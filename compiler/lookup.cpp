@@ -23,6 +23,13 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
     const cache::Entry* first = nullptr;
     for (const auto& entry : entries) {
         if (entry->dropped || (entry->stale->load(std::memory_order_relaxed) && !fault(7))) continue;
+        if (entry->resting) {
+            entry->resting = !replay::runs_best_code(*entry->plan) && !s.forked;
+            if (entry->resting) {
+                attempt.rests = true;
+                continue;
+            }
+        }
         const auto start = Clock::now();
         replay::Outcome o{};
         if (s.config.check > 0 && entry->hits < static_cast<uint64_t>(s.config.check)) {
@@ -57,7 +64,10 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
         }
         const float ns = static_cast<float>(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
         attempt.exit = replay::segment_of(*entry->plan).exit.kind;
-        cache::note_hit(*entry, ns);
+        if (cache::note_hit(*entry, ns, replay::runs_best_code(*entry->plan)) && ++slot.drops == most_drops) {
+            slot.hopeless = true;
+            slot.hopeless_reason = "compiled code was slower than interpreted " + std::to_string(most_drops) + " times";
+        }
         if (entries.size() > 1 && entry != slot.entries.front()) cache::move_first(slot, *entry);
         attempt.hit = true;
         facts_of(code).hits++;

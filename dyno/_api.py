@@ -59,7 +59,7 @@ class off:
 
 
 def wait():
-    """Blocks until background compiling is done and its results are in place."""
+    """Blocks until background compiling is done, better code for what runs already included, and its results are in place."""
     _backend.core.wait()
 
 

@@ -224,9 +224,21 @@ float settled_time(std::span<const float> times) {
 
 constexpr uint32_t first_look = 4;
 
-bool note_hit(Entry& entry, float nanoseconds) {
+static bool clearly_slower(float compiled_ns, float eager_ns) { return compiled_ns > eager_ns * 1.05F && compiled_ns - eager_ns > 2000.0F; }
+
+static void note_early(Entry& entry, float nanoseconds) {
+    if (entry.eager_ns <= 0 || entry.early_count >= entry.early_ns.size()) return;
+    entry.early_ns[entry.early_count++] = nanoseconds;
+    if (entry.early_count < entry.early_ns.size()) return;
+    const float best = *std::min_element(entry.early_ns.begin(), entry.early_ns.end());
+    entry.doubtful = best > entry.eager_ns * 0.5F;
+    entry.resting = clearly_slower(best, entry.eager_ns);
+}
+
+bool note_hit(Entry& entry, float nanoseconds, bool best_code) {
     entry.hits++;
     counters().hits.fetch_add(1, std::memory_order_relaxed);
+    if (!best_code && !entry.dropped) return note_early(entry, nanoseconds), false;
     if (entry.dropped || entry.compiled_count >= entry.compiled_ns.size()) return false;
     entry.compiled_ns[entry.compiled_count++] = nanoseconds;
     if (entry.compiled_count == first_look && entry.eager_ns > 0) // whole calls are compared soon where nothing is won at first sight
@@ -234,7 +246,7 @@ bool note_hit(Entry& entry, float nanoseconds) {
     if (entry.compiled_count < entry.compiled_ns.size() || entry.eager_ns <= 0) return false;
     const float compiled = settled_time(entry.compiled_ns);
     entry.doubtful = compiled > entry.eager_ns * 0.5F;
-    if (compiled <= entry.eager_ns * 1.05F || compiled - entry.eager_ns <= 2000.0F) return false;
+    if (!clearly_slower(compiled, entry.eager_ns)) return false;
     entry.dropped = true;
     entry.drop_reason = "compiled code took " + std::to_string(static_cast<int>(compiled / 1000)) + " us against " +
                         std::to_string(static_cast<int>(entry.eager_ns / 1000)) + " us interpreted";

@@ -26,6 +26,10 @@ struct Entry {
     // Never slower: of the first calls each way, in nanoseconds.
     // Eager's time is one call's, which may have been its slowest: an entry that did not beat it clearly is compared in whole calls.
     bool doubtful = false;
+    // Of hits while the plan still ran its first code. Where that lost to eager, the entry rests until the better code is in place.
+    std::array<float, 3> early_ns{};
+    uint32_t early_count = 0;
+    bool resting = false;
     std::array<float, 16> compiled_ns{};
     uint32_t compiled_count = 0;
     float eager_ns = 0;
@@ -38,6 +42,7 @@ struct Slot {
     uint32_t recordings = 0;        // how often this key was recorded
     bool compiling = false;
     bool hopeless = false;          // recorded too often, or nothing to gain: do not record again
+    uint32_t drops = 0;             // of entries found slower than eager
     std::string hopeless_reason;
     bool nothing = false;           // the last recording had no tensor work before it ended
     int nothing_until = -1;         // where it ended (a break), -1: the return
@@ -84,7 +89,7 @@ Counters& counters();
 float settled_time(std::span<const float> times);
 /// Registers a hit and its time: moves entry.hits and counters().hits. Returns true when the entry turned out slower than eager (its
 /// settled time over the first 16 hits is above by more than 5 % and 2 us) and was dropped: counters().dropped moves; the plan stays for reports.
-/// entry.eager_ns 0 means unknown: then nothing is dropped.
-bool note_hit(Entry& entry, float nanoseconds);
+/// Hits that ran the first code (level 0) decide only whether the entry rests. entry.eager_ns 0 means unknown: then nothing is dropped.
+bool note_hit(Entry& entry, float nanoseconds, bool best_code);
 
 } // namespace dyno::cache

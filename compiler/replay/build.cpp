@@ -292,6 +292,9 @@ std::shared_ptr<LaunchPlan> build(Segment&& segment, CompileProduct&& product) {
 const Segment& segment_of(const LaunchPlan& plan) { return plan.segment; }
 const CompileProduct& product_of(const LaunchPlan& plan) { return plan.product; }
 CompileProduct& mutable_product_of(LaunchPlan& plan) { return plan.product; }
+bool runs_best_code(const LaunchPlan& plan) {
+    return std::ranges::all_of(plan.product.executables, [](const auto& executable) { return !executable || executable->level() == 2; });
+}
 
 int traverse(const LaunchPlan& plan, visitproc visit, void* arg) {
     const Segment& s = plan.segment;

@@ -51,6 +51,8 @@ Checked run_checked(LaunchPlan& plan, const Inputs& inputs);
 const capture::Segment& segment_of(const LaunchPlan& plan);
 const CompileProduct& product_of(const LaunchPlan& plan);
 CompileProduct& mutable_product_of(LaunchPlan& plan);
+/// Whether no kernel of the plan is still to be replaced by better code.
+bool runs_best_code(const LaunchPlan& plan);
 /// The failed guard in words, with old and new value: "a.shape[0] == 8", "8", "11". Reads the inputs again.
 struct GuardFailure {
     std::string guard, was, now;

@@ -108,6 +108,23 @@ def test_never_slower(compiled, eager, drops) -> None:
     assert probe.cache_counters() == (hits + 20, dropped + drops)
 
 
+@pytest.mark.parametrize("compiled, eager, rests", [(10_000, 5_000, True), (6_000, 5_000, False), (100_000, 99_000, False), (110_000, 100_000, True), (10_000, 0, False)])
+def test_first_code_is_not_judged(compiled, eager, rests) -> None:
+    """Hits of level 0 drop nothing, however slow: the entry rests after the third; level 2 has its sixteen hits all the same."""
+    code = no_code()
+    probe.cache_install(a_plan(), code)
+    answers = [probe.cache_hit(code, 0, float(compiled), float(eager), False) for _ in range(20)]
+    assert not any(a[0] for a in answers)
+    assert [a[2] for a in answers] == [False] * 2 + [rests] * 18
+    assert not any(probe.cache_hit(code, 0, 1000.0, float(eager))[0] for _ in range(20))
+
+
+def test_one_slow_first_hit_does_not_rest() -> None:
+    code = no_code()
+    probe.cache_install(a_plan(), code)
+    assert not any(probe.cache_hit(code, 0, 1000.0 if i == 1 else 1e7, 5000.0, False)[2] for i in range(3))
+
+
 def test_hits_of_a_busy_machine_do_not_drop() -> None:
     code = no_code()
     probe.cache_install(a_plan(), code)

@@ -215,18 +215,20 @@ PyObject* cache_entries(PyObject*, PyObject* args) {
     return hits;
 }
 
-/// hit(code, which, ns, eager_ns): notes a hit of the which-th entry at unit 0 and moves it first; whether it was dropped.
+/// hit(code, which, ns, eager_ns, best_code=True): notes a hit of the which-th entry at unit 0 and moves it first; whether it was
+/// dropped, why, and whether it rests.
 PyObject* cache_hit(PyObject*, PyObject* args) {
     PyObject* code;
     int which;
     float nanoseconds, eager;
-    if (!PyArg_ParseTuple(args, "O!iff", &PyCode_Type, &code, &which, &nanoseconds, &eager)) return nullptr;
+    int best_code = 1;
+    if (!PyArg_ParseTuple(args, "O!iff|p", &PyCode_Type, &code, &which, &nanoseconds, &eager, &best_code)) return nullptr;
     cache::Slot* slot = cache::find({reinterpret_cast<PyCodeObject*>(code), 0, 0});
     const auto entry = slot->entries.at(static_cast<size_t>(which));
     entry->eager_ns = eager;
-    const bool dropped = cache::note_hit(*entry, nanoseconds);
+    const bool dropped = cache::note_hit(*entry, nanoseconds, best_code != 0);
     cache::move_first(*slot, *entry);
-    return Py_BuildValue("(Os)", dropped ? Py_True : Py_False, entry->drop_reason.c_str());
+    return Py_BuildValue("(OsO)", dropped ? Py_True : Py_False, entry->drop_reason.c_str(), entry->resting ? Py_True : Py_False);
 }
 
 PyObject* cache_sweep(PyObject*, PyObject* args) {
@@ -273,9 +275,3 @@ PyMODINIT_FUNC PyInit_replay_probe() {
     if (!made || !plan_type || !empty_slot || PyModule_AddObjectRef(made, "empty", empty_slot) < 0) return nullptr;
     return made;
 }
-
-// There is no hook in this module, so there is nobody to keep quiet.
-namespace dyno::frame {
-Quiet::Quiet() {}
-Quiet::~Quiet() {}
-} // namespace dyno::frame
