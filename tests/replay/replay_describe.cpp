@@ -142,7 +142,7 @@ void add_values(Segment& segment, Value d) {
         {"range_iterator", NewObject::range_iterator}};
     for (Py_ssize_t i = 0; i < d["fresh"].size(); ++i) {
         const Value v = d["fresh"][i];
-        segment.fresh.push_back({named(made, v["kind"].text()), refs_of(v["parts"]), v["type"].index(), v["position"].integer()});
+        segment.fresh.push_back({named(made, v["kind"].text()), refs_of(v["parts"]), v["type"].index(0xffffffff), v["position"].integer()});
     }
 }
 

@@ -1,6 +1,7 @@
 """Segments by hand: a small language over replay_probe. One object collects sources, guards, nodes and effects, and hands out references."""
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -12,12 +13,17 @@ import pytest
 
 
 def load_probe():
-    """The extension module of tests/replay/CMakeLists.txt, from DYNO_PROBE or a build directory beside the tree."""
+    """The extension module of tests/replay/CMakeLists.txt: from the path, where `make test` puts it, else from DYNO_PROBE or the tree's own build."""
+    try:
+        return importlib.import_module("replay_probe")
+    except ModuleNotFoundError:
+        pass
     root = pathlib.Path(__file__).resolve().parents[2]
-    folders = [os.environ["DYNO_PROBE"]] if "DYNO_PROBE" in os.environ else [*root.glob("build*/probe"), *root.parent.glob("build*/probe")]
+    folders = [os.environ["DYNO_PROBE"]] if "DYNO_PROBE" in os.environ else [*root.glob("build*/probe"), *root.glob("build/*/probe")]
     suffix = importlib.machinery.EXTENSION_SUFFIXES[0]
     found = sorted((p for f in folders for p in pathlib.Path(f).glob(f"replay_probe{suffix}")), key=lambda p: p.stat().st_mtime)
     if not found:
+        assert "DYNO_BUILD" not in os.environ, "replay_probe is not among what was built for these tests"
         pytest.skip("replay_probe is not built (cmake --build … --target replay_probe)", allow_module_level=True)
     spec = importlib.util.spec_from_file_location("replay_probe", found[-1])
     module = importlib.util.module_from_spec(spec)

@@ -90,7 +90,7 @@ CASES = [(law, fault) for law in PROGRAMS for fault in ("", f"law{law}")] + [(4,
 def answers() -> dict[tuple[int, str], str]:
     program = textwrap.dedent(PRELUDE) + RUNNER
     asked = json.dumps([(textwrap.dedent(PROGRAMS[law]), fault) for law, fault in CASES])
-    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH")]))}
     done = subprocess.run([sys.executable, "-c", program], env=environment, input=asked, capture_output=True, text=True, timeout=300)
     if "Skipped" in done.stderr:
         pytest.skip("replay_probe is not built")
