@@ -144,11 +144,9 @@ Value* VectorEmitter::unknown(Value* v) {
     return b.CreateCall(opaque, {v});
 }
 
-/// A float that is computed in any case, if flags are reported: what a select may not take LLVM would move into a branch, or leave out
-/// where it knows the choice, or compute once for both sides; and the flags would be lost.
-Value* VectorEmitter::surely_computed(Value* v) {
-    if (!quiet || !v->getType()->isFPOrFPVectorTy() || !llvm::isa<llvm::BinaryOperator, llvm::CallInst, llvm::CastInst>(v)) return v;
-    const auto through_register = [&](Value* part) {
+/// The same floats from registers that LLVM knows nothing of; what they are is computed in any case.
+Value* VectorEmitter::through_registers(Value* v) {
+    const auto one = [&](Value* part) {
         auto* opaque = llvm::InlineAsm::get(llvm::FunctionType::get(part->getType(), {part->getType()}, false), "", "=x,0", true);
         llvm::CallInst* call = b.CreateCall(opaque, {part});
         call->setOnlyAccessesInaccessibleMemory();
@@ -156,18 +154,25 @@ Value* VectorEmitter::surely_computed(Value* v) {
         return static_cast<Value*>(call);
     };
     auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
-    if (!vector) return through_register(v);
+    if (!vector) return one(v);
     const int lanes = static_cast<int>(vector->getNumElements()), bits = static_cast<int>(vector->getScalarSizeInBits());
-    if (lanes * bits < 128) return b.CreateBitCast(through_register(b.CreateBitCast(v, b.getDoubleTy())), vector); // two of f32
+    if (lanes * bits < 128) return b.CreateBitCast(one(b.CreateBitCast(v, b.getDoubleTy())), vector); // two of f32
     const int each = std::min(lanes, register_bits / bits);
     llvm::SmallVector<Value*> parts;
     llvm::SmallVector<int> places;
     for (int first = 0; first < lanes; first += each) {
         places.clear();
         for (int k = 0; k < each; k++) places.push_back(first + k);
-        parts.push_back(through_register(b.CreateShuffleVector(v, places)));
+        parts.push_back(one(b.CreateShuffleVector(v, places)));
     }
     return llvm::concatenateVectors(b, parts);
+}
+
+/// An operand of a choice, if flags are reported: what the choice may not take LLVM would move into a branch, or leave out where it knows
+/// the choice, or compute once for both sides; and the flags would be lost.
+Value* VectorEmitter::surely_computed(Value* v) {
+    if (!quiet || !v->getType()->isFPOrFPVectorTy() || !llvm::isa<llvm::BinaryOperator, llvm::CallInst, llvm::CastInst>(v)) return v;
+    return through_registers(v);
 }
 
 Value* VectorEmitter::cast(Value* v, DType from, DType to) {
@@ -326,7 +331,10 @@ Value* VectorEmitter::apply(ScalarOp op, DType result, DType operand_type, llvm:
     if (op == ScalarOp::select) return b.CreateSelect(args[0], surely_computed(args[1]), surely_computed(args[2]));
     if (Value* truth_value = compare(op, operand_type, args[0], args.size() > 1 ? args[1] : args[0])) return truth_value;
     if (is_float(operand_type)) {
-        Value* v = float_op(op, args);
+        llvm::SmallVector<Value*, 3> known(args);
+        // LLVM computes with constants while it compiles, and no flag is raised when the code runs.
+        if (quiet && llvm::all_of(args, [](Value* v) { return llvm::isa<llvm::Constant>(v); })) known[0] = through_registers(known[0]);
+        Value* v = float_op(op, known);
         return result == DType::b8 ? v : round_to(v, result);
     }
     return operand_type == DType::b8 ? bool_op(op, args) : int_op(op, operand_type, args, fault);

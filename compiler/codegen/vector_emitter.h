@@ -31,6 +31,7 @@ class VectorEmitter {
     llvm::Value* apply(scalar::ScalarOp op, DType result, DType operand_type, llvm::ArrayRef<llvm::Value*> args, llvm::Value* fault);
     llvm::Value* cast(llvm::Value* v, DType from, DType to);
     llvm::Value* unknown(llvm::Value* v);
+    llvm::Value* through_registers(llvm::Value* v);
     llvm::Value* surely_computed(llvm::Value* v);
     llvm::Value* chosen_by_bits(llvm::Value* condition, llvm::Value* x, llvm::Value* y);
     /// Rounds an f32 to the narrow type it holds.

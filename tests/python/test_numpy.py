@@ -318,7 +318,8 @@ def test_flags_of_what_is_not_chosen(t, body):
             t.call(g, x)
 
 
-FLAGS = ["-0.75 / z", "1 / np.where(z, 0.0, 1.0)", "np.log(np.where(z, -1.0, 1.0))", "1 / (z * 1.0)", "1 / z.astype(np.int64)", "1.0 / (z.astype(np.int32) * 1.0)", "z / z", "1 / np.where(z, 0, 1)", "1 / z.astype(np.int8)", "np.where(z, 2, 1) / z.astype(np.uint16)",
+FLAGS = ["np.isnan(z.astype(np.uint8)) / np.isnan(z.astype(np.uint8))", "np.zeros(z.shape) / np.zeros(z.shape)", "np.log(np.zeros(z.shape))", "np.sqrt(np.full(z.shape, -1.0))", "np.full(z.shape, 1e308) * np.full(z.shape, 10.0)",
+         "np.full(z.shape, 1e300).astype(np.float32)", "np.full(z.shape, np.float32(0)) / np.float32(0)", "-0.75 / z", "1 / np.where(z, 0.0, 1.0)", "np.log(np.where(z, -1.0, 1.0))", "1 / (z * 1.0)", "1 / z.astype(np.int64)", "1.0 / (z.astype(np.int32) * 1.0)", "z / z", "1 / np.where(z, 0, 1)", "1 / z.astype(np.int8)", "np.where(z, 2, 1) / z.astype(np.uint16)",
          "np.where(z, 0.0, 2.0) / np.where(z, 0.0, 3.0)", "np.sqrt(np.where(z, -1.0, 2.0))", "np.where(z, 1e308, 1.0) * np.where(z, 1e10, 1.0)"]  # fmt: skip
 
 
