@@ -4,7 +4,15 @@ They do what CPython 3.11's C functions do (Python/bltinmodule.c), step by step,
 ``sys._getframe`` skips them. Nothing but the recorder calls them.
 """
 
-__all__ = ["all", "any", "call", "extend", "first", "list", "reduce", "reduce_from", "sum", "tuple"]
+import sys
+
+__all__ = [
+    "accumulate_all", "accumulate_by", "all", "any", "at", "call", "chain_all", "combinations_all", "compress_all", "dropwhile_all", "extend", "filter_all", "filterfalse_all", "first",
+    "islice_all", "islice_to", "list", "map_all", "map_many", "max_by", "min_by", "pairwise_all", "permutations_all", "product_all", "reduce", "reduce_from", "repeat_all", "sorted_by",
+    "starmap_all", "sum", "takewhile_all", "tuple",
+]  # fmt: skip
+
+EMPTY = [f"{name}() {'iterable argument is empty' if sys.version_info >= (3, 12) else 'arg is an empty sequence'}" for name in ("min", "max")]
 
 
 def any(iterable):
@@ -70,6 +78,13 @@ def first(iterable, count):
     return (*items,)
 
 
+def at(function, array, indices, *values):
+    """What ``array`` holds after ``function.at(array, indices, *values)`` of a NumPy ufunc, as a new array."""
+    array = array.copy()
+    function.at(array, indices, *values)
+    return array
+
+
 def reduce(function, iterable):
     """functools.reduce() without an initial value."""
     value, started = None, False
@@ -88,3 +103,288 @@ def reduce_from(function, iterable, value):
     for item in iterable:
         value = function(value, item)
     return value
+
+
+# The following give a list of what an iterator would have: its consumer takes all of it at once. A function that raises StopIteration ends it.
+
+
+def map_all(function, iterable):
+    """map() over one iterable."""
+    items = []
+    for item in iterable:
+        try:
+            value = function(item)
+        except StopIteration:
+            break
+        items.append(value)
+    return items
+
+
+def map_many(function, *iterables):
+    """map() over several."""
+    items = []
+    for arguments in zip(*iterables):
+        try:
+            value = function(*arguments)
+        except StopIteration:
+            break
+        items.append(value)
+    return items
+
+
+def starmap_all(function, iterable):
+    """itertools.starmap()."""
+    items = []
+    for arguments in iterable:
+        try:
+            value = function(*arguments)
+        except StopIteration:
+            break
+        items.append(value)
+    return items
+
+
+def filter_all(function, iterable):
+    """filter()."""
+    items = []
+    for item in iterable:
+        if function is None:
+            if item:
+                items.append(item)
+            continue
+        try:
+            wanted = function(item)
+        except StopIteration:
+            break
+        if wanted:
+            items.append(item)
+    return items
+
+
+def filterfalse_all(function, iterable):
+    """itertools.filterfalse()."""
+    items = []
+    for item in iterable:
+        if function is None:
+            if not item:
+                items.append(item)
+            continue
+        try:
+            wanted = function(item)
+        except StopIteration:
+            break
+        if not wanted:
+            items.append(item)
+    return items
+
+
+def takewhile_all(function, iterable):
+    """itertools.takewhile()."""
+    items = []
+    for item in iterable:
+        try:
+            wanted = function(item)
+        except StopIteration:
+            break
+        if not wanted:
+            break
+        items.append(item)
+    return items
+
+
+def dropwhile_all(function, iterable):
+    """itertools.dropwhile()."""
+    items, begun = [], False
+    for item in iterable:
+        if not begun:
+            try:
+                dropped = function(item)
+            except StopIteration:
+                break
+            if dropped:
+                continue
+            begun = True
+        items.append(item)
+    return items
+
+
+def compress_all(iterable, selectors):
+    """itertools.compress()."""
+    items = []
+    for item, selected in zip(iterable, selectors):
+        if selected:
+            items.append(item)
+    return items
+
+
+def chain_all(*iterables):
+    """itertools.chain()."""
+    items = []
+    for iterable in iterables:
+        for item in iterable:
+            items.append(item)
+    return items
+
+
+def islice_to(iterable, stop):
+    """itertools.islice() with an end only: takes no item more."""
+    items = []
+    if stop == 0:
+        return items
+    for item in iterable:
+        items.append(item)
+        if stop is not None and len(items) >= stop:
+            break
+    return items
+
+
+def islice_all(iterable, start, stop, step=1):
+    """itertools.islice(); the end is known to lie behind the start."""
+    items, place = [], 0
+    start, step = start or 0, step or 1
+    following = start
+    if stop is not None and stop <= 0:
+        return items
+    for item in iterable:
+        if place == following and (stop is None or place < stop):
+            items.append(item)
+            following += step
+        place += 1
+        if stop is not None and place >= stop:
+            break
+    return items
+
+
+def accumulate_all(iterable):
+    """itertools.accumulate() by addition."""
+    items, total, started = [], None, False
+    for item in iterable:
+        total = total + item if started else item
+        started = True
+        items.append(total)
+    return items
+
+
+def accumulate_by(iterable, function):
+    """itertools.accumulate() by a function of two arguments."""
+    items, total, started = [], None, False
+    for item in iterable:
+        total = function(total, item) if started else item
+        started = True
+        items.append(total)
+    return items
+
+
+def pairwise_all(iterable):
+    """itertools.pairwise()."""
+    items, before, started = [], None, False
+    for item in iterable:
+        if started:
+            items.append((before, item))
+        before, started = item, True
+    return items
+
+
+def product_all(*iterables):
+    """itertools.product()."""
+    items = [()]
+    for iterable in iterables:
+        pool, longer = [], []
+        for item in iterable:
+            pool.append(item)
+        for front in items:
+            for item in pool:
+                longer.append((*front, item))
+        items = longer
+    return items
+
+
+def combinations_all(iterable, count):
+    """itertools.combinations(), by the places of the items."""
+    pool, items = [], []
+    for item in iterable:
+        pool.append(item)
+    size = len(pool)
+    if count > size:
+        return items
+    places = []
+    for place in range(count):
+        places.append(place)
+    while True:
+        chosen = []
+        for place in places:
+            chosen.append(pool[place])
+        items.append((*chosen,))
+        k = count - 1
+        while k >= 0 and places[k] == k + size - count:
+            k -= 1
+        if k < 0:
+            return items
+        places[k] += 1
+        for later in range(k + 1, count):
+            places[later] = places[later - 1] + 1
+
+
+def permutations_all(iterable, count=None):
+    """itertools.permutations(), in the order of the places of the items."""
+    pool, fronts, items = [], [()], []
+    for item in iterable:
+        pool.append(item)
+    size = len(pool)
+    for _ in range(size if count is None else count):
+        longer = []
+        for front in fronts:
+            for place in range(size):
+                if place not in front:
+                    longer.append((*front, place))
+        fronts = longer
+    for front in fronts:
+        chosen = []
+        for place in front:
+            chosen.append(pool[place])
+        items.append((*chosen,))
+    return items
+
+
+def repeat_all(item, count):
+    """itertools.repeat() so many times."""
+    items = []
+    for _ in range(count):
+        items.append(item)
+    return items
+
+
+def sorted_by(iterable, function, reverse):
+    """sorted() by a key: stable, each key worked out once."""
+    pool, keyed, items = [], [], []
+    for item in iterable:
+        pool.append(item)
+    for place in range(len(pool)):
+        keyed.append((function(pool[place]), -place if reverse else place))
+    for pair in sorted(keyed, reverse=reverse):
+        items.append(pool[-pair[1] if reverse else pair[1]])
+    return items
+
+
+def max_by(iterable, function):
+    """max() by a key: the first of several."""
+    best, best_key, started = None, None, False
+    for item in iterable:
+        key = function(item)
+        if not started or key > best_key:
+            best, best_key, started = item, key, True
+    if not started:
+        raise ValueError(EMPTY[1])
+    return best
+
+
+def min_by(iterable, function):
+    """min() by a key: the first of several."""
+    best, best_key, started = None, None, False
+    for item in iterable:
+        key = function(item)
+        if not started or key < best_key:
+            best, best_key, started = item, key, True
+    if not started:
+        raise ValueError(EMPTY[0])
+    return best

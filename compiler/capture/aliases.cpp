@@ -365,7 +365,7 @@ ShadowId Recording::finish_in_place_call(Activation& a, PyObject* result) {
     Outcome outcome{};
     outcome.external = external;
     outcome.item = -1;
-    outcome.type = names().tensor;
+    outcome.type = type.domain == graph::Domain::torch ? names().tensor : names().ndarray;
     outcome.node = made;
     outcome.strides = graph::row_major(type.dims);
     node_strides_.resize(builder_.size());

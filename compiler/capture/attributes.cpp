@@ -3,6 +3,7 @@
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include "compiler/python/versions.h"
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -90,6 +91,14 @@ bool is_function_like(PyObject* v) {
     PyTypeObject* t = Py_TYPE(v);
     return t == &PyFunction_Type || t == &PyMethodDescr_Type || t == &PyWrapperDescr_Type || std::strcmp(t->tp_name, "functools._lru_cache_wrapper") == 0;
 }
+/// Whether x.flags is followed by .c_contiguous, ["F_CONTIGUOUS"] and the like: what sizes and strides say.
+bool asks_for_layout(const Activation& a) {
+    const bytecode::Instruction& next = following(a);
+    PyObject* word = next.op == Op::load_attr ? PyTuple_GET_ITEM(a.code->co_names, next.arg) : next.op == Op::load_const ? PyTuple_GET_ITEM(a.code->co_consts, next.arg) : nullptr;
+    if (!word || !PyUnicode_Check(word)) return false;
+    static const char* const layout[] = {"c_contiguous", "f_contiguous", "contiguous", "fortran", "forc", "fnc", "C_CONTIGUOUS", "F_CONTIGUOUS", "CONTIGUOUS", "FORTRAN", "C", "F"};
+    return std::any_of(std::begin(layout), std::end(layout), [&](const char* one) { return PyUnicode_CompareWithASCIIString(word, one) == 0; });
+}
 } // namespace
 
 Recording::Before Recording::attribute_value(Activation& a, ShadowId id, PyObject* object, PyObject* name, Redirect* redirect, bool method) {
@@ -104,6 +113,7 @@ Recording::Before Recording::attribute_value(Activation& a, ShadowId id, PyObjec
         if (!found) return stop(a, "a tensor has no attribute of that name", "");
         if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) guard_type_attribute(type, name, found);
         if (is_function_like(found)) return bind_method(a, id, object, found, method);
+        if (type == names().ndarray && PyUnicode_CompareWithASCIIString(name, "flags") == 0 && asks_for_layout(a)) return pend_derived({.args = {id}, .values = {object}});
         return stop(a, "the attribute " + std::string(PyUnicode_AsUTF8(name)) + " of a tensor", "");
     }
     if (kind == Shadow::derived) return derived_attribute(a, id, object, name, method);
@@ -139,7 +149,10 @@ Recording::Before Recording::attribute_value(Activation& a, ShadowId id, PyObjec
     if (kind == Shadow::constant || kind == Shadow::number || kind == Shadow::iterator) {
         PyObject* found = builtin_attribute(type, name);
         if (found && is_function_like(found)) return bind_method(a, id, object, found, method);
-        if (found && kind == Shadow::constant && names().is_value_type(type)) return pend_constant();
+        if (found && kind == Shadow::constant && names().is_value_type(type)) {
+            own_python_ = true; // numpy.dtype.name
+            return pend_constant();
+        }
         return stop(a, std::string("an attribute of a ") + type->tp_name, "");
     }
     if (PyModule_Check(object)) return module_attribute(a, id, object, name, redirect);

@@ -97,7 +97,7 @@ bool Recording::all_constant(const Call& c) {
 /// Nothing: the callable is no builtin that is modelled.
 std::optional<Recording::Before> Recording::call_builtin(Activation& a, Call& c, Redirect& redirect, int popped) {
     const Builtin what = builtin_of(c.callable);
-    if (what == Builtin::none) return std::nullopt;
+    if (what == Builtin::none) return call_lazy(a, c, redirect, popped);
     return call_known_builtin(a, c, what, redirect, popped);
 }
 
@@ -127,14 +127,19 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
         return pend_constant();
     case Builtin::same: return c.args.size() == 1 && at(c.args[0]).kind == Shadow::tensor ? pend_fixed(canonical(c.args[0])) : stop(a, "a functorch wrapper", "");
     case Builtin::float_: case Builtin::int_: case Builtin::bool_: case Builtin::abs: return call_conversion(a, c, what);
-    case Builtin::min: case Builtin::max: case Builtin::pow: case Builtin::round: return call_number_builtin(a, c, what);
+    case Builtin::min: case Builtin::max:
+        if (auto answer = call_by_key(a, c, what == Builtin::min ? "min_by" : "max_by", redirect, popped)) return *answer;
+        [[fallthrough]];
+    case Builtin::pow: case Builtin::round: return call_number_builtin(a, c, what);
     case Builtin::slice:
         for (size_t k = 0; k < c.args.size(); k++)
             if (has_keywords(c) || !key_of(c.args[k], c.values[k])) return stop(a, "a slice of run-time values", "");
         return pend_constant();
     case Builtin::constant_fold: return call_folded(a, c);
     case Builtin::sum: return stop(a, "sum() of Python values", "");
-    case Builtin::sorted: return call_sorted(a, c);
+    case Builtin::sorted:
+        if (auto answer = call_by_key(a, c, "sorted_by", redirect, popped)) return *answer;
+        return call_sorted(a, c);
     case Builtin::reduce: return call_library(a, std::move(c));
     default: return stop(a, "a builtin function that is not modelled", "");
     }
@@ -377,6 +382,26 @@ Recording::Before Recording::call_sequence(Activation& a, const Call& c, Builtin
 }
 
 /// sorted() of constants: the order is known.
+/// Text and numbers, and tuples of such: comparing them runs nobody's code.
+static bool has_own_order(PyObject* value) {
+    if (!PyTuple_CheckExact(value)) return PyUnicode_CheckExact(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(value); k++)
+        if (!has_own_order(PyTuple_GET_ITEM(value, k))) return false;
+    return true;
+}
+
+/// Holds a value, or the items of a tuple, to what they are now.
+bool Recording::hold(ShadowId given, PyObject* value) {
+    if (!know(given, value)) return false;
+    if (at(given).kind == Shadow::constant) return true;
+    if (!PyTuple_CheckExact(value)) return concrete(given, value) != nullptr;
+    const auto items = items_of(given, value);
+    if (!items) return false;
+    for (size_t k = 0; k < items->size(); k++)
+        if (!hold((*items)[k], PyTuple_GET_ITEM(value, static_cast<Py_ssize_t>(k)))) return false;
+    return true;
+}
+
 Recording::Before Recording::call_sorted(Activation& a, const Call& c) {
     PyObject* from = c.nargs == 1 ? c.values[0] : Py_None;
     const bool sequence = PyTuple_CheckExact(from) || PyList_CheckExact(from);
@@ -392,8 +417,8 @@ Recording::Before Recording::call_sorted(Activation& a, const Call& c) {
     if (!given || PyList_GET_SIZE(given.get()) != static_cast<Py_ssize_t>(items.size())) return PyErr_Clear(), stop(a, "sorted() of run-time values", "");
     for (size_t k = 0; k < items.size(); k++) { // before anything compares them: what is compared here is no user's
         PyObject* value = PyList_GET_ITEM(given.get(), static_cast<Py_ssize_t>(k));
-        if (!PyUnicode_CheckExact(value) && !PyLong_CheckExact(value) && !PyFloat_CheckExact(value) && !PyBool_Check(value)) return stop(a, "sorted() of values with an order of their own", "");
-        if (at(items[k]).kind != Shadow::constant && (!know(items[k], value) || !concrete(items[k], value))) return stop(a, "sorted() of run-time values", "");
+        if (!has_own_order(value)) return stop(a, "sorted() of values with an order of their own", "");
+        if (!hold(items[k], value)) return stop(a, "sorted() of run-time values", "");
     }
     auto sorted = Owned<>::steal(PyObject_Vectorcall(c.callable, c.values.data(), c.nargs, c.kwnames));
     if (!sorted) return PyErr_Clear(), stop(a, "sorted() raises", "");

@@ -178,12 +178,19 @@ bool Recording::goes_on() {
 void Recording::failed(Activation& a, const Instruction&) {
     if (!finished_) end_before(a, "the next instruction raised or needs CPython's own words", "");
 }
+/// The __new__ that collections.namedtuple() writes: `lambda _cls, x, y: _tuple_new(_cls, (x, y))`. It has no effect.
+static bool makes_named_tuple(PyCodeObject* code) {
+    return PyUnicode_CompareWithASCIIString(code->co_filename, "<string>") == 0 && PyTuple_GET_SIZE(code->co_names) == 1 &&
+           PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_names, 0), "_tuple_new") == 0;
+}
+
 bool Recording::stranger(PyCodeObject* code, bool thrown) {
     if (finished_) return false;
     Activation* top = frame::top_activation();
     if (making_record_ || (thrown && is_dropped_generator(code))) return true;
     if (frame::collecting() && names().is_installed_code(code)) return true; // a library's finaliser: it could have come at any other time
-    if ((pending_ == PendingKind::call || pending_ == PendingKind::derived || own_python_) && names().is_library_code(code)) return true; // the library's own Python under its call
+    const bool called = pending_ == PendingKind::call || pending_ == PendingKind::in_place_call || pending_ == PendingKind::derived || own_python_;
+    if (called && (names().is_library_code(code) || makes_named_tuple(code))) return true; // the library's own Python under its call
     if (top && top->recorder == this) end_before(*top, std::string("Python code ran inside an instruction: ") + PyUnicode_AsUTF8(code->co_qualname), "");
     return false;
 }

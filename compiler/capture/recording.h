@@ -321,6 +321,7 @@ class Recording final : public frame::Recorder {
     Before pend_write(Activation& a, ShadowId target, graph::NodeId root_value, graph::NodeId value, PyObject* result);
     static bool in_range(PyObject* value, DType dtype);
     Before in_place_operator(Activation& a, Call c);
+    Before store_at(Activation& a, Call c);
     Before in_place_extern(Activation& a, Call c, ShadowId target, PyObject* result);
     ShadowId finish_in_place_call(Activation& a, PyObject* result);
     std::optional<Before> store_by_indices(Activation& a, ShadowId id, ShadowId key_id, ShadowId v);
@@ -374,6 +375,10 @@ class Recording final : public frame::Recorder {
     Before call_next(Activation& a, const Call& c, Redirect& redirect, int popped);
     std::optional<Before> consume(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped);
     PyObject* consumer(const char* name) const;
+    bool all_tensors(ShadowId given, PyObject* value);
+    bool hold(ShadowId given, PyObject* value);
+    std::optional<Before> call_by_key(Activation& a, const Call& c, const char* consumer_name, Redirect& redirect, int popped);
+    std::optional<Before> call_lazy(Activation& a, Call& c, Redirect& redirect, int popped);
     Before pend_call(Activation& a, Call call);
 
 
@@ -534,5 +539,8 @@ class Recording final : public frame::Recorder {
     bool know_numpy_scalar(ShadowId id, PyObject* value, DType dtype);
     bool know_container(ShadowId id, PyObject* value);
 };
+
+/// The instruction after the one that runs.
+const bytecode::Instruction& following(const frame::Activation& a);
 
 } // namespace dyno::capture

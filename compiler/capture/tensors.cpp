@@ -88,6 +88,7 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
     Purity purity = c.row ? Purity::pure : purity_of(c.callable, name);
     if (c.name.empty()) c.name = c.row ? c.row->path : name;
     if ((purity == Purity::random || purity == Purity::effect) && is_idle(c)) purity = Purity::pure;
+    if (c.name == "numpy.ufunc.at" && c.nargs >= 3 && !c.kwnames) return store_at(a, std::move(c));
     if (purity == Purity::unknown) return stop(a, "a call of " + (name.empty() ? std::string("unknown native code") : name + ", which is not known to be free of effects"), "");
     if (purity == Purity::random && !may_draw(c)) return stop(a, c.name + " draws random numbers", "");
     if (c.name == "torch.tensor" && any_tensor) return stop(a, "torch.tensor() of tensors warns", "use clone()");
@@ -147,10 +148,23 @@ std::optional<Recording::Before> Recording::out_argument(Activation& a, const Ca
         }
         break;
     }
-    if (!c.row || !c.row->lower || !is_tensor(target) || python::numpy_scalar_dtype(object) != DType::none) return std::nullopt;
+    if (!is_tensor(target) || python::numpy_scalar_dtype(object) != DType::none) return std::nullopt;
     c.kwnames = PyTuple_GET_SIZE(kept.get()) ? kept.get() : nullptr;
     call_names_ = std::move(kept);
+    if (c.name == "numpy.dot" && !c.kwnames) return in_place_extern(a, std::move(c), target, object); // its out= has the result's type and shape
+    if (!c.row || !c.row->lower) return std::nullopt;
     return in_place_call(a, std::move(c), target, object);
+}
+
+/// numpy.add.at(x, indices, values).
+Recording::Before Recording::store_at(Activation& a, Call c) {
+    const ShadowId target = canonical(c.args[1]);
+    PyObject* function = consumer("at");
+    if (!function || !is_tensor(target) || Py_TYPE(c.values[1]) != names().ndarray || shadows_[target].unsized) return stop(a, c.name + " of an unusual call", "");
+    for (size_t k = 2; k < c.args.size(); k++)
+        if (is_tensor(c.args[k]) && root_of(c.args[k]) == root_of(target)) return stop(a, "a store into memory that is read at the same time", "");
+    c.callable = function;
+    return in_place_extern(a, std::move(c), target, nullptr);
 }
 
 /// Methods whose answer the guards of the tensor fix: size, stride, dim.

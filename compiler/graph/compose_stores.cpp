@@ -82,7 +82,7 @@ class Store {
         if (cut.step == 1) {
             middle = put(middle, std::move(cuts), part);
         } else {
-            NodeId chosen = step_.take(narrow(b_, x, cut.axis, cut.start, (cut.count - 1) * cut.step + 1, cut.step, from_));
+            NodeId chosen = step_.take(narrow(b_, x, cut.axis, cut.start, cut.count, cut.step, from_));
             middle = dilated(middle, put(chosen, std::move(cuts), part), cut, length);
         }
         if (step_.failed()) return {};

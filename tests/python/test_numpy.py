@@ -333,3 +333,93 @@ def test_flags_of_choices_among_constants(t, body):
             z = np.zeros((n, n), bool)
             z[0, -1] = one
             t.call(f, z)
+
+
+@program
+def test_layout_and_dtype_facts(t):
+    @t.compile
+    def f(b, c):
+        y = b + c
+        return (y, y.flags["C_CONTIGUOUS"], y.T.flags.f_contiguous, c.T.flags["C_CONTIGUOUS"], b.flags.writeable, y.astype(np.float32).dtype.name, y.dtype.kind, y.dtype.itemsize,
+                y.dtype.str, str(y.dtype))
+
+    t.calls(f, lambda: (ramp(3, 4), ramp(3, 4)))
+    t.calls(f, lambda: (ramp(3, 4), np.asfortranarray(ramp(3, 4))))
+    t.calls(f, lambda: (ramp(3, 4).astype("f4"), ramp(3, 4)[:, ::2].repeat(2, 1)))
+
+
+@program(hits=0)
+def test_flags_that_guards_do_not_hold(t):
+    @t.compile
+    def f(x):
+        y = x * 2
+        return y, x.flags.owndata, x.flags["ALIGNED"], x.flags
+
+    for x in (ramp(4), ramp(8)[:4], ramp(4), np.frombuffer(b"x" * 33, "u1")[1:].view("f8")):
+        t.call(f, x)
+
+
+@program(hits=0)
+def test_flags_that_are_set(t):
+    @t.compile
+    def f(x):
+        y = x * 2
+        y.flags.writeable = False
+        try:
+            y[0] = 1
+        except ValueError as e:
+            return str(e), y.flags
+        return y
+
+    t.calls(f, lambda: (ramp(3),))
+
+
+@program
+def test_decompositions(t):
+    @t.compile
+    def f(x):
+        values, vectors = np.linalg.eigh(x.T @ x)
+        order = np.argsort(values)[::-1]
+        q = np.linalg.qr(x)
+        return values[order], np.abs(vectors[:, order]), np.linalg.svd(x).S, q.R * 2, np.linalg.slogdet(x.T @ x).logabsdet
+
+    t.calls(f, lambda: (np.cos(ramp(5, 3)),))
+
+
+@pytest.mark.parametrize("name", ["add", "maximum", "subtract"])
+@program
+def test_stores_at_indices(t, name):
+    @t.compile
+    def f(values, where):
+        out = np.zeros(4)
+        getattr(np, name).at(out, where, values)
+        rows = np.ones((3, 2))
+        np.add.at(rows, (where % 3, where % 2), values)
+        return out * 2, rows
+
+    t.calls(f, lambda: (ramp(5), np.array([0, 1, 2, 1, 0])))
+    t.call(f, ramp(5), np.array([0, 1, 2, 1, 9]))
+    t.call(f, ramp(4), np.array([3, 3, 3, 3]))
+
+
+@program
+def test_stores_at_indices_of_an_argument(t):
+    @t.compile
+    def f(x, where):
+        np.add.at(x, where, 1.5)
+        np.negative.at(x, where[:1])
+        return x.sum()
+
+    t.calls(f, lambda: (ramp(4), np.array([0, 0, 3])))
+
+
+@program
+def test_products_into_out(t):
+    @t.compile
+    def f(x, y):
+        out = np.empty((3, 3))
+        z = np.dot(x, y, out=out)
+        return z is out, out + 1
+
+    t.calls(f, lambda: (ramp(3, 3), ramp(3, 3) - 4))
+    t.call(f, ramp(2, 2), ramp(2, 2))

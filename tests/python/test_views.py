@@ -263,3 +263,30 @@ def test_outer_views(t):
         t.call(f, x, y)
         t.call(f, x, x[0])
         t.call(f, x[1:], x)
+
+
+@pytest.mark.parametrize("step", [2, 3, 5, -2])
+@program
+def test_in_place_through_stepped_views(t, step):
+    @t.compile
+    def f(x):
+        flat = x.reshape(-1)
+        flat[1 if step > 0 else None :: abs(step)] *= -1
+        x[::2, 1::2] += 10
+        part = x[1:, ::3]
+        part -= 1
+        return flat[3:6], part, x.T
+
+    if step > 0:
+        t.calls(f, lambda: (grid(),))
+    t.calls(f, lambda: (array(),))
+
+
+@program
+def test_backward_views_changed_in_place(t):
+    @t.compile
+    def f(x):
+        x[::-1, ::-2] *= 2
+        return x + 1
+
+    t.calls(f, lambda: (array(),))
