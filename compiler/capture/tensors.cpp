@@ -5,6 +5,7 @@
 #include "compiler/python/ambient.h"
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 namespace dyno::capture {
@@ -56,7 +57,8 @@ bool Recording::needs_autograd(const std::vector<ShadowId>& args) {
 template <class Predicate>
 bool Recording::any_part(ShadowId given, Predicate is) const {
     const Shadow& whole = shadows_[canonical(given)];
-    if (whole.parts.empty()) return is(whole); // nearly always
+    const auto holds_places = [](const Shadow& s) { return s.kind == Shadow::object && !s.identity; }; // what was read of it
+    if (whole.parts.empty() && !holds_places(whole)) return is(whole); // nearly always
     visited_.resize(shadows_.size());
     const uint32_t walk = ++walk_;
     std::vector<ShadowId> open{canonical(given)};
@@ -69,6 +71,9 @@ bool Recording::any_part(ShadowId given, Predicate is) const {
         if (is(s)) return true;
         if (s.kind == Shadow::fresh && s.type == &PyFunction_Type) continue;
         for (ShadowId part : s.parts) open.push_back(canonical(part));
+        if (!holds_places(s)) continue;
+        for (auto it = places_.lower_bound({id, 'i', nullptr, std::numeric_limits<int64_t>::min()}); it != places_.end() && it->first.container == id && it->first.kind == 'i'; ++it)
+            open.push_back(canonical(it->second));
     }
     return false;
 }
