@@ -210,10 +210,12 @@ void Recording::add_outputs() {
     }
     for (const Shadow& s : shadows_) { // made here, changed in place since, and seen outside: its version tells how often
         if (s.kind != Shadow::tensor || !s.writes || s.source != Guard::none_ || !wanted[s.node.index] || !python::is_tensor_class(s.type)) continue;
+        for (Outcome& o : segment_.outcomes)
+            if (o.node.valid() && s.ref == ValueRef{ValueRef::node, o.node.index}) o.version = s.made_at;
         Effect e{};
         e.kind = Effect::bump;
         e.target = {ValueRef::node, s.node.index};
-        e.count = s.writes;
+        e.count = s.writes + s.made_at;
         segment_.effects.push_back(std::move(e));
     }
     for (uint32_t k = 0; k < wanted.size(); k++) {

@@ -99,6 +99,12 @@ ShadowId Recording::extern_value(uint32_t external, int item, PyObject* value, g
         segment_.numpy_scalar.resize(builder_.size());
         segment_.numpy_scalar[node.index] = python::numpy_scalar_dtype(value) != DType::none;
         const ShadowId id = tensor_shadow(node, value, {ValueRef::node, node.index});
+        if (python::is_plain_tensor(value)) {
+            shadows_[id].made_at = python::version_of(value);
+            const auto base = Owned<>::steal(PyObject_GetAttrString(value, "_base"));
+            if (!base) PyErr_Clear();
+            shadows_[id].viewed = base.get() != Py_None; // its memory is another tensor's, whoever has that
+        }
         if (is_data(value)) {
             const Memory mine = memory_of(value);
             for (size_t k = 0; k < pending_call_.values.size(); k++)

@@ -376,6 +376,7 @@ class Recording final : public frame::Recorder {
     std::optional<Before> consume(Activation& a, Call& c, Builtin what, Redirect& redirect, int popped);
     PyObject* consumer(const char* name) const;
     bool all_tensors(ShadowId given, PyObject* value);
+    bool hold_numbers(ShadowId given, PyObject* value);
     bool hold(ShadowId given, PyObject* value);
     std::optional<Before> call_by_key(Activation& a, const Call& c, const char* consumer_name, Redirect& redirect, int popped);
     std::optional<Before> call_lazy(Activation& a, Call& c, Redirect& redirect, int popped);

@@ -157,6 +157,7 @@ struct Outcome {
     std::vector<int64_t> strides;
     PyTypeObject* type = nullptr; // exact type it must have (borrowed, library type)
     bool is_view = false;
+    int64_t version = -1;        // a tensor's version as it comes, where the segment changes it in place; -1: any
 };
 
 struct Effect {

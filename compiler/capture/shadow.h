@@ -32,7 +32,8 @@ struct Shadow {
     bool viewed = false;        // tensor: something else shares its memory in a way that is not followed
     bool unsized = false;       // tensor: its size depends on data, or we have no name for its elements; only eager calls take it
     bool requires_grad = false; // tensor
-    uint32_t writes = 0;        // tensor input: how often it was changed in place
+    uint32_t writes = 0;        // tensor: how often it was changed in place, in the call that made it too
+    uint32_t made_at = 0;       // tensor an eager call made: the version that it had then
     graph::NodeId node;         // tensor: its present value
     graph::NodeId as_object;    // tensor: the node that becomes its object, if that is another one
     uint32_t source = Guard::none_; // raw, object, number, tensor input: where it was read

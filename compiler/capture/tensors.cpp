@@ -252,6 +252,19 @@ ShadowId Recording::tensor_shadow(graph::NodeId node, PyObject* object, ValueRef
     return id;
 }
 
+/// Holds the numbers among the value's items, at any depth, to what they are now.
+bool Recording::hold_numbers(ShadowId given, PyObject* value) {
+    const ShadowId id = canonical(given);
+    if (shadows_[id].kind == Shadow::number) return concrete(id, value) != nullptr;
+    const bool sequence = PyTuple_CheckExact(value) || PyList_CheckExact(value) || is_named_tuple(value);
+    if (!sequence || shadows_[id].kind == Shadow::constant) return true;
+    const auto items = items_of(id, value);
+    if (!items) return false;
+    for (size_t k = 0; k < items->size(); k++)
+        if (!hold_numbers((*items)[k], PySequence_Fast_GET_ITEM(value, static_cast<Py_ssize_t>(k)))) return false;
+    return true;
+}
+
 ShadowId Recording::finish_call(Activation& a, PyObject* result) {
     Call& c = pending_call_;
     pending_activation_ = &a;
@@ -259,7 +272,9 @@ ShadowId Recording::finish_call(Activation& a, PyObject* result) {
     if (is_data(result))
         for (size_t k = 0; k < c.values.size(); k++) {
             if (c.values[k] != result) continue;
-            if (k == 0 && (!holds_unsized(c.args[k]) || is_idle(c))) return canonical(c.args[k]);
+            bool held = true; // it may hang on a number: dropout by 0.0 is its operand
+            for (size_t j = 0; j < c.args.size() && k == 0; j++) held = held && hold_numbers(c.args[j], c.values[j]);
+            if (k == 0 && held && (!holds_unsized(c.args[k]) || is_idle(c))) return canonical(c.args[k]);
             end_before(a, c.name + (k == 0 ? " may hand back its operand, by its size" : " hands back an argument that it may have written"), "");
             return 0;
         }
@@ -318,6 +333,8 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
         view |= !bases.empty();
     }
     if (view && graph_kind(node) != graph::OpKind::movement) return 0;
+    python::ArrayView array;
+    if (!view && !scalar_object && python::read_array(result, array) && array.base) return 0; // a view of a copy that nobody else has
     if (claimed_.contains(node.index)) node = builder_.duplicate(node);
     // An eager call on the object would see it before the change, which is committed last: such a node goes unchecked.
     bool written = false;
@@ -344,6 +361,7 @@ ShadowId Recording::finish_lowered(Activation& a, PyObject* result, graph::NodeI
     }
     for (ShadowId base : bases) shadows_[base].viewed = true;
     shadows_[id].viewed = view;
+    if (!view && python::is_plain_tensor(result)) shadows_[id].writes = python::version_of(result); // torch's own code fills some results in place
     return id;
 }
 

@@ -163,6 +163,7 @@ void accept_object(RunState& run, uint32_t place, PyObject* object, const std::v
 void accept(RunState& run, uint32_t index, PyObject* object) {
     const capture::Outcome& outcome = run.plan.segment.outcomes[index];
     if (outcome.type && Py_TYPE(object) != outcome.type) throw ComputeFailed();
+    if (outcome.version >= 0 && python::version_of(object) != static_cast<uint32_t>(outcome.version)) throw ComputeFailed();
     const uint32_t place = outcome.node.valid() ? run.plan.object_of_original(outcome.node.index) : nowhere;
     if (place != nowhere) accept_object(run, place, object, outcome.strides);
     Py_XSETREF(run.outcomes[index], Py_NewRef(object));
@@ -196,6 +197,10 @@ void run_extern(RunState& run, const Stretch& stretch) {
     mode.reset();
     run.externs++;
     if (!result) throw ComputeFailed();
+    // A call that made its result and now hands an operand back is another call: what is changed in the one would change the other.
+    const bool made = std::none_of(call.results.begin(), call.results.end(), [&](uint32_t index) { return run.plan.segment.outcomes[index].is_view; });
+    if (made && !call.results.empty() && std::find(args, args + call.args.size(), result.get()) != args + call.args.size() && !PyLong_Check(result.get()) && !PyFloat_Check(result.get()))
+        throw ComputeFailed();
     // A sequence was recorded with all its items: one of another length is another result.
     const auto item_of = [&](uint32_t index) { return run.plan.segment.outcomes.at(index).item; };
     const auto items = std::count_if(call.results.begin(), call.results.end(), [&](uint32_t index) { return item_of(index) >= 0; });

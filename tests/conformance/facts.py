@@ -104,6 +104,7 @@ def values_of(value: Any) -> Values:
     if isinstance(value, torch.Tensor):
         eps = torch.finfo(value.dtype).eps if value.is_floating_point() or value.is_complex() else 0.0
         t = value.detach().float() if value.dtype in NARROW else value.detach()
+        t = t.to(torch.complex64) if t.dtype == torch.complex32 else t
         return Values(t.resolve_conj().resolve_neg().cpu().contiguous().numpy().copy(), eps)
     a = np.array(value)
     return Values(a, float(np.finfo(a.dtype).eps) if a.dtype.kind in "fc" else 0.0)
@@ -240,6 +241,9 @@ def ambient() -> list[Fact]:
     ]
 
 
+INSTALLED = f"{os.sep}site-packages{os.sep}"
+
+
 def counted(arguments: Iterable[Any], captured: Iterable[Any]) -> list[Any]:
     """The objects whose references are counted: no numbers, strings, library functions and the like, which are shared by everybody."""
     found: list[Any] = []
@@ -248,6 +252,7 @@ def counted(arguments: Iterable[Any], captured: Iterable[Any]) -> list[Any]:
         library = isinstance(value, types.BuiltinFunctionType) and (
             value.__self__ is None or isinstance(value.__self__, (type, types.ModuleType))
         )
+        library = library or (isinstance(value, types.FunctionType) and INSTALLED in value.__code__.co_filename)
         if not shared and not library and not any(value is other for other in found):
             found.append(value)
     return found

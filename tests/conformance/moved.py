@@ -20,7 +20,7 @@ TORCH_INEXACT = frozenset(
     linalg_vector_norm logsumexp _softmax _log_softmax native_layer_norm native_group_norm native_batch_norm reciprocal lerp atan atan2
     asin acos sinh cosh hypot addcdiv linspace index_add scatter_add sin_backward sigmoid_backward tanh_backward gelu_backward elu
     silu_backward softplus_backward _softmax_backward_data _log_softmax_backward_data native_layer_norm_backward leaky_relu addcmul
-    var_mean logaddexp mish selu lgamma digamma cumsum logcumsumexp _scaled_dot_product_flash_attention_for_cpu convolution
+    var_mean std_mean logaddexp mish selu lgamma digamma cumsum logcumsumexp _scaled_dot_product_flash_attention_for_cpu convolution
     scaled_dot_product_attention nll_loss_forward mse_loss huber_loss smooth_l1_loss linalg_inv_ex _linalg_solve_ex linalg_cholesky_ex
     _linalg_svd _linalg_eigh linalg_qr _fft_r2c _fft_c2r _fft_c2c upsample_bilinear2d upsample_bicubic2d avg_pool2d _adaptive_avg_pool2d
 """.split()

@@ -1,7 +1,7 @@
 """Every operator of PyTorch's own test database, called through the backend and compared with plain calls.
 
-One item is one operator, one dtype. The operator is called inside a small Python function: as a function, and as an in-place method where
-there is one. The first sample makes five calls, the others one each, all through one wrapper. Operators whose plain results depend on the
+One item is one operator, one dtype. The operator is called inside a small Python function: as a function on plain tensors, as a function on
+tensors that require grad where it has a derivative, and as an in-place method where there is one. The first sample makes five calls, the others one each, all through one wrapper. Operators whose plain results depend on the
 random state, or that return uninitialised memory, are compared without values.
 """
 
@@ -112,8 +112,10 @@ def make_runner(args: argparse.Namespace, backend: Backend) -> harness.RunItem:
     known = {op_name(op): op for op in op_db}
     ignored = frozenset(filter(None, args.ignore.split(",")))
 
-    def run_variant(op: Any, fn: Callable[..., Any], in_place: bool, dtype: torch.dtype) -> harness.Record | None:
-        grad = not in_place and op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
+    def run_variant(op: Any, fn: Callable[..., Any], kind: str, dtype: torch.dtype) -> harness.Record | None:
+        in_place, grad = kind == "in place", kind == "with gradients"
+        if grad and not (op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")):
+            return None
         samples = [s for s in samples_of(op, dtype, grad, args.all_samples) if usable(lambda i, a, k: fn(i, *a, **k), s, in_place)]
         if not samples:
             return None
@@ -124,12 +126,14 @@ def make_runner(args: argparse.Namespace, backend: Backend) -> harness.RunItem:
     def run_item(item: str) -> harness.Record:
         name, short = item.rsplit("|", 1)
         op, dtype = known[name], getattr(torch, DTYPES[short])
-        variants = [("function", op.op), ("in place", op.inplace_variant)]
+        variants = [("function", op.op), ("with gradients", op.op), ("in place", op.inplace_variant)]
         records = []
         for kind, fn in variants:
-            record = run_variant(op, fn, kind == "in place", dtype) if fn else None
+            record = run_variant(op, fn, kind, dtype) if fn else None
             if record and record["status"] not in ("pass", "skip"):
                 return {**record, "why": f"{kind}: {record['why']}"}
+            if record and kind == "with gradients":  # which torch itself does: not asked to be captured
+                record.update(captured=True, whole=True, reasons=[])
             records += [record] if record else []
         return merged(records)
 
