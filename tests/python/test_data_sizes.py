@@ -257,3 +257,28 @@ def test_sequences_of_another_length(t):
         t.call(lists, z)
         t.call(parts, z)
         t.call(indices, z.numpy())
+
+
+@program(hits_broken=0)
+def test_length_of_what_a_mask_selects(t):
+    @t.compile
+    def f(x):
+        chosen = x[x > 2]
+        n = len(chosen)
+        return n, x * n, len(chosen) / len(x), chosen.sum()
+
+    for make in (lambda: torch.arange(6.0), lambda: np.arange(6.0), lambda: np.zeros(4), lambda: torch.arange(12.0).reshape(4, 3)):
+        t.calls(f, lambda make=make: (make(),))
+
+
+@program(hits_broken=0)
+def test_branches_on_such_a_length(t):
+    @t.compile
+    def f(x):
+        chosen = x[x > 2]
+        if len(chosen):
+            return chosen.mean(), x + 1
+        return x - 1
+
+    for make in (lambda: np.arange(6.0), lambda: np.zeros(4), lambda: np.arange(6.0), lambda: torch.arange(6.0), lambda: torch.zeros(3)):
+        t.calls(f, lambda make=make: (make(),))
