@@ -1,4 +1,5 @@
-"""The tests that the installed NumPy carries, each test function wrapped by the backend.
+"""The tests that the installed NumPy carries, or with --modules those of any other package (scipy.signal.tests.test_signaltools,
+sklearn.metrics.tests.test_ranking), each test function wrapped by the backend.
 
 One item is one test class, or the plain functions of one file. Its tests are run twice, plain and wrapped (one wrapper for all
 parameters of a test, so that guards are tested); tests that pass plain must pass wrapped.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import importlib.util
 import io
 import os
 import sys
@@ -125,10 +127,26 @@ def make_runner(args: argparse.Namespace, backend: Backend) -> harness.RunItem:
     return run_item
 
 
+def files_of(args: argparse.Namespace) -> list[str]:
+    """NumPy's files, from its folder; those of other packages' modules by their whole path."""
+    if not args.modules:
+        return FILES
+    files = []
+    for name in args.modules.split(","):
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            spec = None
+        if spec is None or not spec.origin:
+            raise SystemExit(f"run.py: there is no module {name}; install its package beside torch.")
+        files.append(spec.origin)
+    return files
+
+
 def list_items(args: argparse.Namespace) -> list[str]:
     """Names of the test classes and files, found by parsing: nothing is imported here."""
     items = []
-    for name in FILES:
+    for name in files_of(args):
         path = os.path.join(tests_root(), name)
         if not os.path.exists(path):
             continue

@@ -75,7 +75,7 @@ def options(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--dtype", default="f32", help="op_db: comma-separated, of f32, f64, i64, bool, bf16")
     p.add_argument("--all-samples", action="store_true", help="op_db: every sample of an operator, not its first three")
     p.add_argument("--train", action="store_true", help="models: a training step instead of inference")
-    p.add_argument("--modules", help="cpython: comma-separated names of the test package instead of the chosen list")
+    p.add_argument("--modules", help="comma-separated; cpython: names of the test package instead of the chosen list; numpy: test modules of other packages instead of NumPy's own")
     return p.parse_args(argv)
 
 

@@ -55,6 +55,12 @@ SIZES = (
     "[(17, 33), (17, 33), (16, 32), (1, 1)]",
 )
 
+FLIPS = (
+    "[(0.0, False), (0.0, False), (0.5, True), (0.0, True)]",
+    "[(0.5, True), (0.5, True), (0.0, False), (1.0, True)]",
+    "[(1.0, False), (0.0, True), (1.0, True), (0.5, False)]",
+)
+
 # Templates; programs.Picks says what the letters stand for.
 EXPRESSIONS: tuple[tuple[int, str], ...] = (
     (
@@ -147,6 +153,21 @@ EXPRESSIONS: tuple[tuple[int, str], ...] = (
         any(r.sum() > 0 for r in {a})|hash({a}.shape)|torch.Size([2, *{a}.shape])|reversed([1, 2]).__next__()""",
     ),
     (
+        5,
+        """
+        torch.cat(xs)|torch.stack(xs)|sum(xs)|[t * {s} for t in xs]|torch.stack([t.sum() for t in xs])|len(xs)|xs[0] + xs[-1]|torch.cat(xs).reshape(2, -1)
+        torch.einsum('i,i->i', xs)|list(map(torch.sin, xs))|torch.cat([*xs, xs[0]])|torch.stack(tuple(xs), 1)|torch.meshgrid(*xs, indexing='ij')
+        max(xs, key=lambda t: t.numel())|torch.block_diag(*xs)|{{i: t for i, t in enumerate(xs)}}|torch.cat(list(filter(lambda t: t.dim() == 1, xs)))
+        torch.vstack(xs)|torch._foreach_mul(xs, 2)|xs[:1]|xs[w % 2] * q""",
+    ),
+    (
+        4,
+        """
+        F.dropout({f}, q, True)|F.leaky_relu({a}, q)|{a}.sum({d}, keepdim=flag)|F.pad({a}, (w % 2, 1))|torch.roll({a}, w)|{a}.repeat_interleave(w % 2 + 1, 0)
+        F.relu({a} + 0, inplace=flag)|{a}.to(torch.float32, copy=flag)|torch.clamp({a}, q)|{a}.narrow(0, 0, 1 + w % 2)|{a} * q|{a} ** w|{a} if flag else {b}
+        F.dropout({f}, 0.5, flag)|torch.flatten({a}, w % 2)|{a}.expand(1 + w % 2, *{a}.shape)|torch.where({a} > q, {a}, {b})|{a}.tile(w % 2 + 1)|q + w|not flag""",
+    ),
+    (
         2,
         """
         torch.autograd.grad(({a} * {a}).sum(), {a})[0]|torch.autograd.grad({a}.sin().sum(), {a}, create_graph=True)[0]
@@ -163,6 +184,7 @@ ACTIONS = """
     print('shape', tuple({a}.shape), {a}.dtype)|print({a}.sum().item())|print(f'{{{a}.dim()=}}')|print({a}.tolist())
     ({a} * 3).sum().backward()|{a}.sum().backward()|assert {a}.dim() < 3, 'too deep'|assert {a}.sum() < 100, f'{{{a}.shape}}'
     {c}.append({a})|{c}.append({k})|{c}.reverse()|{c}.pop()|{c}[0] = {b}|{c}.extend([{k}, {s}])|del {c}[0]
+    xs[0].add_(1)|xs[-1][0] = {s}|xs.append(xs[0] * 2)|xs[0] = xs[-1]|xs[w % 2].mul_(q)|torch.cat(xs).sum().backward()
     {a}.set_({a}.clone())|{a}.swapaxes_(0, -1)|torch.manual_seed({k})|setattr(BOX, 'extra', {k})|{a}.requires_grad_(False)
 """
 CONDITIONS = """
@@ -230,7 +252,10 @@ class TorchPrograms(programs.Domain):
             make.append(f"{name} = (torch.randint(-8, 9, {shape}, generator=g) / 4).to({dtype})")
             make += self.vary(name, dtype)
         make += [f"w = [{rng.randrange(5)}, {rng.randrange(5)}, 2, 3][k]", "c = [k, 1.5]"]
-        return Program(PRELUDE, make, [*params, "w", "c"])
+        make += ["xs = [(torch.randint(-8, 9, (m,), generator=g) / 4) for _ in range(2)]", f"q, flag = {rng.choice(FLIPS)}[k]"]
+        if rng.random() < 0.4:  # of some inputs only
+            make.append(f"[t.requires_grad_() for t in xs[{rng.choice(['k % 2:', ':k % 3', '1:'])}]]")
+        return Program(PRELUDE, make, [*params, "w", "c", "xs", "q", "flag"])
 
     def vary(self, name: str, dtype: str) -> list[str]:
         """Now and then: other strides, gradients."""
