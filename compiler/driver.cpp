@@ -161,7 +161,11 @@ PyObject* enter(PyThreadState* ts, frame::InterpreterFrame* f) {
         timer.done(false);
         return result;
     }
-    if (attempt.rests) return unhooked(ts, f);
+    if (attempt.rests) {
+        PyObject* result = unhooked(ts, f);
+        timer.done(true);
+        return result;
+    }
     slot = &cache::slot_of(key); // a hit may have let user code run
     python::Ambient ambient;
     python::read_ambient(ambient);

@@ -11,7 +11,7 @@ namespace dyno::compiler {
 
 constexpr uint32_t most_recordings = 8; // of one key
 constexpr uint32_t most_cold_tries = 2;
-constexpr uint32_t most_drops = 2;      // of one key
+constexpr uint32_t most_rests = 64;     // calls that a dropped entry would have served, until its code is given up
 
 struct State {
     Config config;

@@ -22,7 +22,18 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
     uint32_t first_guard = 0;
     const cache::Entry* first = nullptr;
     for (const auto& entry : entries) {
-        if (entry->dropped || (entry->stale->load(std::memory_order_relaxed) && !fault(7))) continue;
+        if (entry->stale->load(std::memory_order_relaxed) && !fault(7)) continue;
+        if (entry->dropped) { // what was found slower stays so for such values: they are not recorded again
+            if (!replay::guards_hold(*entry->plan, inputs)) continue;
+            attempt.rests = true;
+            if (++entry->rests == most_rests && entry->key.unit == 0 && entries.size() == 1) { // not even looked at, until calls get longer
+                CodeFacts& facts = facts_of(code);
+                facts.slow = true;
+                facts.judged_slow++;
+                facts.why = entry->drop_reason;
+            }
+            continue;
+        }
         if (entry->resting) {
             entry->resting = !replay::runs_best_code(*entry->plan) && !s.forked;
             if (entry->resting) {
@@ -64,10 +75,7 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
         }
         const float ns = static_cast<float>(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
         attempt.exit = replay::segment_of(*entry->plan).exit.kind;
-        if (cache::note_hit(*entry, ns, replay::runs_best_code(*entry->plan)) && ++slot.drops == most_drops) {
-            slot.hopeless = true;
-            slot.hopeless_reason = "compiled code was slower than interpreted " + std::to_string(most_drops) + " times";
-        }
+        cache::note_hit(*entry, ns, replay::runs_best_code(*entry->plan));
         if (entries.size() > 1 && entry != slot.entries.front()) cache::move_first(slot, *entry);
         attempt.hit = true;
         facts_of(code).hits++;

@@ -30,6 +30,7 @@ struct Entry {
     std::array<float, 3> early_ns{};
     uint32_t early_count = 0;
     bool resting = false;
+    uint32_t rests = 0;             // calls that ran interpreted because it was dropped
     std::array<float, 16> compiled_ns{};
     uint32_t compiled_count = 0;
     float eager_ns = 0;
@@ -42,7 +43,6 @@ struct Slot {
     uint32_t recordings = 0;        // how often this key was recorded
     bool compiling = false;
     bool hopeless = false;          // recorded too often, or nothing to gain: do not record again
-    uint32_t drops = 0;             // of entries found slower than eager
     std::string hopeless_reason;
     bool nothing = false;           // the last recording had no tensor work before it ended
     int nothing_until = -1;         // where it ended (a break), -1: the return

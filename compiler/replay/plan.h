@@ -39,7 +39,9 @@ std::shared_ptr<LaunchPlan> build(capture::Segment&& segment, CompileProduct&& p
 /// One replay. GIL held on entry and exit; never leaves an exception set. On compute_failed nothing happened.
 /// The caller keeps `plan` alive; user code may run after the commit, when old values are released.
 Outcome run(LaunchPlan& plan, const Inputs& inputs);
-/// The same, and between compute and commit every output is compared with the eager calls (twins) that recording kept: a difference
+/// Whether run() would get past the guards on these inputs. Changes nothing.
+bool guards_hold(LaunchPlan& plan, const Inputs& inputs);
+/// run(), and between compute and commit every output is compared with the eager calls (twins) that recording kept: a difference
 /// is told in `mismatch` and ends as compute_failed. Outputs without twins are not compared.
 struct Checked {
     Outcome outcome;

@@ -199,6 +199,12 @@ Outcome run_with(LaunchPlan& plan, const Inputs& inputs, Checked* checked) {
 
 } // namespace
 
+bool guards_hold(LaunchPlan& plan, const Inputs& inputs) {
+    if (is_retired(plan) || !python::ambient_matches(plan.segment.ambient)) return false;
+    const Lease lease(plan, inputs);
+    return enter(*lease) == all_hold;
+}
+
 Outcome run(LaunchPlan& plan, const Inputs& inputs) { return run_with(plan, inputs, nullptr); }
 
 Checked run_checked(LaunchPlan& plan, const Inputs& inputs) {

@@ -53,5 +53,5 @@ def test_a_bad_line_is_refused(line: str) -> None:
 def test_every_line_names_a_case_of_a_corpus() -> None:
     for line in known.read():
         assert line.mode in runner.MODES, line
-        args = runner.options(["--suite", line.suite, "--count", str(10**5)])
+        args = runner.options(["--suite", line.suite, "--count", str(10**5), "--dtype", "f32,f64,i64,bool,bf16"])
         assert line.suite in ("cpython", "numpy") or line.item in runner.suite_items(args), f"no such case: {line}"
