@@ -11,7 +11,6 @@ constexpr size_t samples_for_plain_loss = 3;
 constexpr float plain_loss = 1.25F;    // so much slower that no more samples are wanted
 constexpr uint32_t settled_after = 6;  // calls
 constexpr uint32_t most_judgements = 3;
-constexpr float code_matters_from = 5e-5F; // seconds of a call: shorter ones are overhead, whatever code they run
 
 } // namespace
 
@@ -29,7 +28,6 @@ void CallTimer::done(bool interpreted) {
     if (!on_) return;
     CodeFacts& f = facts_of(code_);
     if (f.slow || f.on_gpu || f.calls <= settled_after || (state().recorded != recordings_ && f.calls <= 2 * settled_after)) return;
-    if (!interpreted && state().queue.improving() && seconds() > code_matters_from) return;
     std::vector<float>& samples = interpreted ? f.interpreted_seconds : f.compiled_seconds;
     if (samples.size() >= samples_wanted) return;
     samples.push_back(seconds());
@@ -38,7 +36,8 @@ void CallTimer::done(bool interpreted) {
     const float lost = fewest < samples_wanted ? plain_loss : 1.03F;
     if (cache::settled_time(f.compiled_seconds) <= cache::settled_time(f.interpreted_seconds) * lost + 1e-6F) return;
     f.slow = true;
-    f.judged_slow++;
+    f.judged_early = state().queue.improving();
+    f.judged_slow += !f.judged_early;
     f.why = "compiled it was slower than interpreted, since what could be compiled of it is too little";
     cache::counters().dropped++;
 }
@@ -51,8 +50,8 @@ bool CallTimer::decided(PyCodeObject* code) {
 void CallTimer::watch() {
     if (!on_) return;
     CodeFacts& f = facts_of(code_);
-    if (f.judged_slow >= most_judgements || f.interpreted_seconds.empty() || seconds() < 4 * cache::settled_time(f.interpreted_seconds) + 1e-4F) return;
-    f.slow = false; // larger arguments: compiling may pay now
+    if (f.judged_early ? state().queue.improving() : f.judged_slow >= most_judgements || f.interpreted_seconds.empty() || seconds() < 4 * cache::settled_time(f.interpreted_seconds) + 1e-4F) return;
+    f.slow = f.judged_early = false; // better code is in place, or arguments are larger: compiling may pay now
     f.compiled_seconds.clear();
     f.interpreted_seconds.clear();
 }

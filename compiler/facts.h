@@ -26,6 +26,7 @@ struct CodeFacts {
     // Whole calls of this code as the outermost evaluated frame, seconds (call_timer.h).
     std::vector<float> compiled_seconds, interpreted_seconds;
     uint32_t judged_slow = 0;
+    bool judged_early = false; // so far by code of level 0
     uint32_t calls = 0, interpreted_calls = 0;
     std::string why;         // the last reason for not compiling
     std::map<std::pair<std::string, int>, capture::LineNote> lines; // by (name of code, line)
