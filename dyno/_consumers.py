@@ -8,7 +8,7 @@ import sys
 
 __all__ = [
     "accumulate_all", "accumulate_by", "all", "any", "at", "call", "chain_all", "combinations_all", "compress_all", "dropwhile_all", "extend", "filter_all", "filterfalse_all", "first",
-    "islice_all", "islice_to", "list", "map_all", "map_many", "max_by", "min_by", "pairwise_all", "permutations_all", "product_all", "reduce", "reduce_from", "repeat_all", "sorted_by",
+    "islice_all", "islice_to", "kept", "list", "map_all", "map_many", "max_by", "min_by", "pairwise_all", "permutations_all", "product_all", "reduce", "reduce_from", "repeat_all", "sorted_by",
     "starmap_all", "sum", "takewhile_all", "tuple",
 ]  # fmt: skip
 
@@ -122,14 +122,7 @@ def map_all(function, iterable):
 
 def map_many(function, *iterables):
     """map() over several."""
-    items = []
-    for arguments in zip(*iterables):
-        try:
-            value = function(*arguments)
-        except StopIteration:
-            break
-        items.append(value)
-    return items
+    return starmap_all(function, zip(*iterables))
 
 
 def starmap_all(function, iterable):
@@ -146,34 +139,29 @@ def starmap_all(function, iterable):
 
 def filter_all(function, iterable):
     """filter()."""
-    items = []
-    for item in iterable:
-        if function is None:
-            if item:
-                items.append(item)
-            continue
-        try:
-            wanted = function(item)
-        except StopIteration:
-            break
-        if wanted:
-            items.append(item)
-    return items
+    return kept(function, iterable, True)
 
 
 def filterfalse_all(function, iterable):
     """itertools.filterfalse()."""
+    return kept(function, iterable, False)
+
+
+def kept(function, iterable, wanted):
+    """The items of which the function, or None the items themselves, are true or false as wanted."""
     items = []
     for item in iterable:
         if function is None:
-            if not item:
+            answer = item
+        else:
+            try:
+                answer = function(item)
+            except StopIteration:
+                break
+        if answer:
+            if wanted:
                 items.append(item)
-            continue
-        try:
-            wanted = function(item)
-        except StopIteration:
-            break
-        if not wanted:
+        elif not wanted:
             items.append(item)
     return items
 

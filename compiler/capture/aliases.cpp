@@ -154,7 +154,6 @@ int64_t Recording::rows_of_tensor(ShadowId given) const {
     const std::vector<int64_t>& dims = builder_.type(s.node).dims;
     return dims.empty() ? -1 : dims[0];
 }
-/// x[k] as iteration gives it: a view, or a NumPy scalar. Its object is not looked at.
 std::optional<std::vector<ShadowId>> Recording::few_rows(ShadowId id) {
     const int64_t rows = rows_of_tensor(id);
     if (rows < 0 || rows > static_cast<int64_t>(limits_.unrolled_turns)) return refuse("a list of a tensor's rows"), std::nullopt;
@@ -164,6 +163,7 @@ std::optional<std::vector<ShadowId>> Recording::few_rows(ShadowId id) {
     for (int64_t k = 0; k < rows; k++) items.push_back(row_of_tensor(id, k));
     return items;
 }
+/// x[k] as iteration gives it: a view, or a NumPy scalar. Its object is not looked at.
 ShadowId Recording::row_of_tensor(ShadowId given, int64_t k) {
     const ShadowId base = canonical(given);
     PyTypeObject* type = shadows_[base].type;

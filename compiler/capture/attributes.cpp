@@ -94,7 +94,8 @@ bool is_function_like(PyObject* v) {
 /// Whether x.flags is followed by .c_contiguous, ["F_CONTIGUOUS"] and the like: what sizes and strides say.
 bool asks_for_layout(const Activation& a) {
     const bytecode::Instruction& next = following(a);
-    PyObject* word = next.op == Op::load_attr ? PyTuple_GET_ITEM(a.code->co_names, next.arg) : next.op == Op::load_const ? PyTuple_GET_ITEM(a.code->co_consts, next.arg) : nullptr;
+    const bool item = next.op == Op::load_const && following(a, 1).op == Op::subscript;
+    PyObject* word = next.op == Op::load_attr ? PyTuple_GET_ITEM(a.code->co_names, next.arg) : item ? PyTuple_GET_ITEM(a.code->co_consts, next.arg) : nullptr;
     if (!word || !PyUnicode_Check(word)) return false;
     static const char* const layout[] = {"c_contiguous", "f_contiguous", "contiguous", "fortran", "forc", "fnc", "C_CONTIGUOUS", "F_CONTIGUOUS", "CONTIGUOUS", "FORTRAN", "C", "F"};
     return std::any_of(std::begin(layout), std::end(layout), [&](const char* one) { return PyUnicode_CompareWithASCIIString(word, one) == 0; });

@@ -185,7 +185,6 @@ Recording::Before Recording::call_len(Activation& a, const Call& c, Redirect& re
         own_python_ = true; // Tensor.__len__
         return pend_constant();
     }
-    PyErr_Clear();
     if (kind == Shadow::tensor && at(c.args[0]).unsized && PyObject_Size(v) >= 0) { // a number that a replay asks for
         pending_call_ = c;
         pending_call_.name = "len";
@@ -397,18 +396,6 @@ static bool has_own_order(PyObject* value) {
     return true;
 }
 
-/// Holds a value, or the items of a tuple, to what they are now.
-bool Recording::hold(ShadowId given, PyObject* value) {
-    if (!know(given, value)) return false;
-    if (at(given).kind == Shadow::constant) return true;
-    if (!PyTuple_CheckExact(value)) return concrete(given, value) != nullptr;
-    const auto items = items_of(given, value);
-    if (!items) return false;
-    for (size_t k = 0; k < items->size(); k++)
-        if (!hold((*items)[k], PyTuple_GET_ITEM(value, static_cast<Py_ssize_t>(k)))) return false;
-    return true;
-}
-
 Recording::Before Recording::call_sorted(Activation& a, const Call& c) {
     PyObject* from = c.nargs == 1 ? c.values[0] : Py_None;
     const bool sequence = PyTuple_CheckExact(from) || PyList_CheckExact(from);
@@ -425,7 +412,7 @@ Recording::Before Recording::call_sorted(Activation& a, const Call& c) {
     for (size_t k = 0; k < items.size(); k++) { // before anything compares them: what is compared here is no user's
         PyObject* value = PyList_GET_ITEM(given.get(), static_cast<Py_ssize_t>(k));
         if (!has_own_order(value)) return stop(a, "sorted() of values with an order of their own", "");
-        if (!hold(items[k], value)) return stop(a, "sorted() of run-time values", "");
+        if (!hold_numbers(items[k], value)) return stop(a, "sorted() of run-time values", "");
     }
     auto sorted = Owned<>::steal(PyObject_Vectorcall(c.callable, c.values.data(), c.nargs, c.kwnames));
     if (!sorted) return PyErr_Clear(), stop(a, "sorted() raises", "");

@@ -5,7 +5,6 @@
 #include "compiler/python/ambient.h"
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <set>
 
 namespace dyno::capture {
@@ -23,12 +22,7 @@ uint32_t Recording::make_extern(const Call& c, bool view) {
         if (s.kind == Shadow::fresh || s.kind == Shadow::outcome)
             for (ShadowId p : std::vector<ShadowId>(s.parts))
                 if (p) self(self, p);
-        if (s.kind == Shadow::object && !s.identity) {
-            const ShadowId container = canonical(given);
-            const PlaceKey first{container, 'i', nullptr, std::numeric_limits<int64_t>::min()};
-            for (auto it = places_.lower_bound(first); it != places_.end() && it->first.container == container && it->first.kind == 'i'; ++it)
-                if (it->second) self(self, it->second);
-        }
+        for (ShadowId item : items_read(canonical(given))) self(self, item);
     };
     for (ShadowId id : c.args) {
         t.args.push_back(ref_of(id));

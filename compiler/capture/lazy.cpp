@@ -1,66 +1,69 @@
-// map(), filter() and itertools, and what sorts or chooses by a key. The former where the very next
-// instruction goes through their iterator, as list(map(f, x)) and sum(map(f, x)) do: the items are made at once, by a function of
-// dyno._consumers in place of the call. Nobody can tell when each was made, nor see that no iterator was.
+// map(), filter() and itertools, and what sorts or chooses by a key. The former where the very next instruction goes through their iterator,
+// as list(map(f, x)) does: the items are made at once, by a function of dyno._consumers in place of the call. Nobody can tell when each was
+// made, nor see that no iterator was.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 namespace dyno::capture {
 using bytecode::Op;
 
-const bytecode::Instruction& following(const frame::Activation& a) {
+const bytecode::Instruction& following(const frame::Activation& a, int others) {
+    const auto& all = a.decoded->instructions;
     auto unit = static_cast<size_t>(a.next);
-    while (a.decoded->instructions[unit].op == Op::skip) unit += a.decoded->instructions[unit].size;
-    return a.decoded->instructions[unit];
+    for (;; unit += all[unit].size)
+        if (all[unit].op != Op::skip && others-- == 0) return all[unit];
 }
 
 namespace {
-
-enum class Needs : uint8_t {
-    everything, // the items come one by one from code of the user's: the next instruction must take all of them
-    nothing,    // all that can be seen happens in the call itself
-};
 
 struct LazyRow {
     const char* type; // tp_name
     const char* consumer;
     size_t fewest, most; // positional arguments
-    Needs needs;
+    bool calls;           // a function of the user's is called for the items, or an iterable of his is asked for them
+    size_t counts = 0;    // arguments from this one on are numbers of items; 0: none are
+    bool or_none = false; // or None
 };
 
 constexpr LazyRow rows[] = {
-    {"map", "map_all", 2, 2, Needs::everything}, {"map", "map_many", 3, 8, Needs::everything}, {"filter", "filter_all", 2, 2, Needs::everything},
-    {"itertools.starmap", "starmap_all", 2, 2, Needs::everything}, {"itertools.chain", "chain_all", 0, 8, Needs::everything},
-    {"itertools.islice", "islice_to", 2, 2, Needs::everything}, {"itertools.islice", "islice_all", 3, 4, Needs::everything},
-    {"itertools.accumulate", "accumulate_all", 1, 1, Needs::everything}, {"itertools.accumulate", "accumulate_by", 2, 2, Needs::everything},
-    {"itertools.pairwise", "pairwise_all", 1, 1, Needs::everything}, {"itertools.takewhile", "takewhile_all", 2, 2, Needs::everything},
-    {"itertools.dropwhile", "dropwhile_all", 2, 2, Needs::everything}, {"itertools.filterfalse", "filterfalse_all", 2, 2, Needs::everything},
-    {"itertools.compress", "compress_all", 2, 2, Needs::everything},
-    {"itertools.product", "product_all", 0, 8, Needs::nothing}, {"itertools.combinations", "combinations_all", 2, 2, Needs::nothing},
-    {"itertools.permutations", "permutations_all", 1, 2, Needs::nothing}, {"itertools.repeat", "repeat_all", 2, 2, Needs::nothing},
+    {"map", "map_all", 2, 2, true}, {"map", "map_many", 3, 8, true}, {"filter", "filter_all", 2, 2, true},
+    {"itertools.starmap", "starmap_all", 2, 2, true}, {"itertools.chain", "chain_all", 0, 8, true},
+    {"itertools.islice", "islice_to", 2, 2, true, 1, true}, {"itertools.islice", "islice_all", 3, 4, true, 1, true},
+    {"itertools.accumulate", "accumulate_all", 1, 1, true}, {"itertools.accumulate", "accumulate_by", 2, 2, true},
+    {"itertools.pairwise", "pairwise_all", 1, 1, true}, {"itertools.takewhile", "takewhile_all", 2, 2, true},
+    {"itertools.dropwhile", "dropwhile_all", 2, 2, true}, {"itertools.filterfalse", "filterfalse_all", 2, 2, true},
+    {"itertools.compress", "compress_all", 2, 2, true},
+    {"itertools.product", "product_all", 0, 8, false}, {"itertools.combinations", "combinations_all", 2, 2, false, 1}, // they read their
+    {"itertools.permutations", "permutations_all", 1, 2, false, 1, true}, {"itertools.repeat", "repeat_all", 2, 2, false, 1}, // arguments in the call
 };
 
-/// What is called next with the result as its only argument; null: no such call comes next.
-PyObject* called_next(const frame::Activation& a, PyObject* const* result) {
-    const bytecode::Instruction& next = following(a);
-    if (next.op != Op::call || next.arg != 1 || result - 2 < a.base) return nullptr;
-    if (bytecode::python >= 313) return result[-1] ? nullptr : result[-2]; // callable, self or null
-    return result[-2] ? result[-2] : result[-1];                          // null, callable or method, self
-}
+enum class Takes : uint8_t {
+    at_once,    // every item, before anything is done with one
+    one_by_one, // and adds, hashes or compares it, or runs a loop's body, before it asks for the next
+    otherwise,  // or not at all
+};
 
-/// Whether the instruction after the call takes every item and runs nothing of the user's in between.
-bool takes_everything(const frame::Activation& a, PyObject* const* result) {
-    const Op next = following(a).op;
-    if (next == Op::list_extend || next == Op::call_ex) return true;
-    PyObject* callable = called_next(a, result);
-    if (!callable) return false;
-    for (PyTypeObject* type : {&PyList_Type, &PyTuple_Type, &PySet_Type, &PyFrozenSet_Type, &PyDict_Type})
-        if (callable == reinterpret_cast<PyObject*>(type)) return true;
-    PyObject* builtins = PyEval_GetBuiltins();
-    for (const char* name : {"sum", "sorted", "min", "max"})
-        if (callable == PyDict_GetItemString(builtins, name)) return true;
-    return callable == _PyType_Lookup(&PyUnicode_Type, interned("join")); // which makes a list of them first
+/// How the instruction after the call goes through the iterator that the call pushes to `result`.
+Takes taken_next(const frame::Activation& a, PyObject* const* result) {
+    const bytecode::Instruction& next = following(a);
+    if (next.op == Op::list_extend || next.op == Op::call_ex) return Takes::at_once;
+    if (next.op == Op::get_iter) return Takes::one_by_one;
+    if (next.op != Op::call || next.arg != 1 || result - 2 < a.base) return Takes::otherwise;
+    // Below lie null and a callable or a method and its self; from 3.13 a callable and its self or null.
+    PyObject* callable = bytecode::python >= 313 ? (result[-1] ? nullptr : result[-2]) : result[-2] ? result[-2] : result[-1];
+    static const auto* known = [] {
+        auto* table = new std::unordered_map<PyObject*, Takes>;
+        PyObject* builtins = PyEval_GetBuiltins();
+        for (const char* name : {"list", "tuple", "sorted"}) (*table)[PyDict_GetItemString(builtins, name)] = Takes::at_once;
+        for (const char* name : {"sum", "min", "max", "set", "frozenset", "dict", "any", "all"}) (*table)[PyDict_GetItemString(builtins, name)] = Takes::one_by_one;
+        (*table)[_PyType_Lookup(&PyUnicode_Type, interned("join"))] = Takes::at_once; // which makes a list of them first
+        return table;
+    }();
+    const auto found = callable ? known->find(callable) : known->end();
+    return found == known->end() ? Takes::otherwise : found->second;
 }
 
 } // namespace
@@ -85,16 +88,14 @@ std::optional<Recording::Before> Recording::call_lazy(Activation& a, Call& c, Re
         return std::strcmp(r.type, name) == 0 && c.nargs >= r.fewest && c.nargs <= r.most;
     });
     if (row == std::end(rows)) return std::nullopt;
-    PyObject* const* result = a.sp - popped;
-    const bool loop = following(a).op == Op::get_iter;
-    // Of a library's function on tensors, a loop's body cannot tell when it was called.
-    const bool plain = loop && std::strcmp(name, "map") == 0 && c.nargs == 2 && row_of(c.values[0]) && all_tensors(c.args[1], c.values[1]);
-    const bool counted = std::strncmp(row->consumer, "islice", 6) == 0 || row->needs == Needs::nothing;
-    for (size_t k = 1; k < c.args.size() && counted && std::strcmp(row->consumer, "product_all") != 0; k++) { // how many: held, and none that is refused
-        if (c.values[k] == Py_None && std::strcmp(row->consumer, "repeat_all") != 0) continue;
-        if (!PyLong_CheckExact(c.values[k]) || PyLong_AsSsize_t(c.values[k]) < (k == 3) || !hold(c.args[k], c.values[k])) return PyErr_Clear(), std::nullopt;
+    for (size_t k = row->counts; k > 0 && k < c.args.size(); k++) { // held, and none that is refused
+        if (c.values[k] == Py_None && row->or_none) continue;
+        if (!PyLong_CheckExact(c.values[k]) || PyLong_AsSsize_t(c.values[k]) < (k == 3) || !hold_numbers(c.args[k], c.values[k])) return PyErr_Clear(), std::nullopt;
     }
-    if (!takes_everything(a, result) && !(loop && (row->needs == Needs::nothing || plain))) return std::nullopt;
+    const Takes takes = taken_next(a, a.sp - popped);
+    // Of a library's function on tensors nobody can tell when it was called.
+    const bool plain = std::strcmp(name, "map") == 0 && c.nargs == 2 && row_of(c.values[0]) && all_tensors(c.args[1], c.values[1]);
+    if (takes == Takes::otherwise || (takes == Takes::one_by_one && row->calls && !plain)) return std::nullopt;
     PyObject* function = consumer(row->consumer);
     if (!function) return std::nullopt;
     for (size_t k = 0; k < c.args.size(); k++)

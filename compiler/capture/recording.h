@@ -212,6 +212,7 @@ class Recording final : public frame::Recorder {
     ValueRef ref_of_named_tuple(ShadowId id);
     ShadowId finish_extern(Activation& a, PyObject* result);
     ShadowId extern_value(uint32_t external, int item, PyObject* value, graph::NodeId call, bool unsized);
+    std::vector<ShadowId> items_read(ShadowId container) const;
     bool holds_unsized(ShadowId given) const;
     bool is_unsized(const Call& c, PyObject* result);
     bool may_draw(const Call& c) const;
@@ -377,7 +378,6 @@ class Recording final : public frame::Recorder {
     PyObject* consumer(const char* name) const;
     bool all_tensors(ShadowId given, PyObject* value);
     bool hold_numbers(ShadowId given, PyObject* value);
-    bool hold(ShadowId given, PyObject* value);
     std::optional<Before> call_by_key(Activation& a, const Call& c, const char* consumer_name, Redirect& redirect, int popped);
     std::optional<Before> call_lazy(Activation& a, Call& c, Redirect& redirect, int popped);
     Before pend_call(Activation& a, Call call);
@@ -541,7 +541,7 @@ class Recording final : public frame::Recorder {
     bool know_container(ShadowId id, PyObject* value);
 };
 
-/// The instruction after the one that runs.
-const bytecode::Instruction& following(const frame::Activation& a);
+/// The instruction after the one that runs and, in the text, `others` more.
+const bytecode::Instruction& following(const frame::Activation& a, int others = 0);
 
 } // namespace dyno::capture

@@ -53,12 +53,21 @@ bool Recording::needs_autograd(const std::vector<ShadowId>& args) {
     });
 }
 
+/// What has been read of a list or tuple that came from outside.
+std::vector<ShadowId> Recording::items_read(ShadowId container) const {
+    std::vector<ShadowId> items;
+    if (shadows_[container].kind != Shadow::object || shadows_[container].identity) return items;
+    const PlaceKey first{container, 'i', nullptr, std::numeric_limits<int64_t>::min()};
+    for (auto it = places_.lower_bound(first); it != places_.end() && it->first.container == container && it->first.kind == 'i'; ++it)
+        if (it->second) items.push_back(canonical(it->second));
+    return items;
+}
+
 /// Whether `is` says so of a value or of anything in it, at any depth; what functions hold is not looked at. Values may hold themselves.
 template <class Predicate>
 bool Recording::any_part(ShadowId given, Predicate is) const {
     const Shadow& whole = shadows_[canonical(given)];
-    const auto holds_places = [](const Shadow& s) { return s.kind == Shadow::object && !s.identity; }; // what was read of it
-    if (whole.parts.empty() && !holds_places(whole)) return is(whole); // nearly always
+    if (whole.parts.empty() && (whole.kind != Shadow::object || whole.identity)) return is(whole); // nearly always
     visited_.resize(shadows_.size());
     const uint32_t walk = ++walk_;
     std::vector<ShadowId> open{canonical(given)};
@@ -71,9 +80,7 @@ bool Recording::any_part(ShadowId given, Predicate is) const {
         if (is(s)) return true;
         if (s.kind == Shadow::fresh && s.type == &PyFunction_Type) continue;
         for (ShadowId part : s.parts) open.push_back(canonical(part));
-        if (!holds_places(s)) continue;
-        for (auto it = places_.lower_bound({id, 'i', nullptr, std::numeric_limits<int64_t>::min()}); it != places_.end() && it->first.container == id && it->first.kind == 'i'; ++it)
-            open.push_back(canonical(it->second));
+        for (ShadowId item : items_read(id)) open.push_back(item);
     }
     return false;
 }
@@ -252,8 +259,9 @@ ShadowId Recording::tensor_shadow(graph::NodeId node, PyObject* object, ValueRef
     return id;
 }
 
-/// Holds the numbers among the value's items, at any depth, to what they are now.
+/// Holds a number, or the numbers among a sequence's items at any depth, to what they are now.
 bool Recording::hold_numbers(ShadowId given, PyObject* value) {
+    if (!know(given, value)) return false;
     const ShadowId id = canonical(given);
     if (shadows_[id].kind == Shadow::number) return concrete(id, value) != nullptr;
     const bool sequence = PyTuple_CheckExact(value) || PyList_CheckExact(value) || is_named_tuple(value);

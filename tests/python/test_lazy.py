@@ -59,6 +59,34 @@ def test_order_of_what_functions_do(t, expression):
     t.calls(f, lambda: (torch.ones(3), [3, 1, 2]))
 
 
+@pytest.mark.parametrize("expression", ["sum(map(told, [1, 'a', 3]))", "sum(map(told, [adds, adds]), adds)", "dict(map(told, [(1, 2), 3, (4, 5)]))", "set(map(told, [1, [], 2]))", "frozenset(map(told, [hashed, hashed]))",
+                                        "min(map(told, [1, 'a', 3]))", "max(map(told, [2, None, 3]))", "any(map(told, [0, 1, 2]))", "all(map(told, [1, 0, 2]))", "'-'.join(map(told, ['a', 1, 'b']))",
+                                        "tuple(map(told, [1, 2]))", "sorted(map(told, [2, 'a', 1]))", "[*map(told, [1]), told(2), *map(told, [3])]", "max(*map(told, [1, 2]))"])  # fmt: skip
+@program(hits=0)
+def test_what_happens_between_the_items(t, expression):
+    """A consumer that adds, hashes or compares does so item by item: between two calls of the function, and it may raise there."""
+
+    class Adds:
+        def __add__(self, other):
+            print("added")
+            return self
+
+        def __hash__(self):
+            print("hashed")
+            return 1
+
+        def __eq__(self, other):
+            print("compared")
+            return self is other
+
+    def told(v):
+        print("told", v if isinstance(v, (int, str, tuple)) else type(v).__name__)
+        return v
+
+    f = t.compile(function(expression, told=told, adds=Adds(), hashed=Adds()))
+    t.calls(f, lambda: (torch.ones(3), [3, 1, 2]))
+
+
 @pytest.mark.parametrize("expression", ["list(map(fails, ks))", "sum(map(fails, ks))", "sorted(ks, key=fails)", "min(ks, key=fails)", "max([], key=fails)", "list(filter(fails, ks))",
                                         "list(map(ends, ks))", "list(filter(ends, ks))", "list(itertools.starmap(ends, [(1,), (3,), (1,)]))", "sorted(ks, key=ends)", "list(map(fails, 3))",
                                         "list(itertools.combinations(ks, -1))", "list(itertools.islice(ks, -1))", "list(map(int, ['1', 'x']))", "sorted([1, 'a'], key=lambda v: v)"])  # fmt: skip
