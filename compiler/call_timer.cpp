@@ -35,10 +35,7 @@ void CallTimer::done(bool interpreted) {
     if (fewest < samples_for_plain_loss) return;
     const float lost = fewest < samples_wanted ? plain_loss : 1.03F;
     if (cache::settled_time(f.compiled_seconds) <= cache::settled_time(f.interpreted_seconds) * lost + 1e-6F) return;
-    f.slow = true;
-    f.judged_early = state().queue.improving();
-    f.judged_slow += !f.judged_early;
-    f.why = "compiled it was slower than interpreted, since what could be compiled of it is too little";
+    f.give_up("compiled it was slower than interpreted, since what could be compiled of it is too little", !state().queue.improving());
     cache::counters().dropped++;
 }
 
@@ -50,8 +47,10 @@ bool CallTimer::decided(PyCodeObject* code) {
 void CallTimer::watch() {
     if (!on_) return;
     CodeFacts& f = facts_of(code_);
-    if (f.judged_early ? state().queue.improving() : f.judged_slow >= most_judgements || f.interpreted_seconds.empty() || seconds() < 4 * cache::settled_time(f.interpreted_seconds) + 1e-4F) return;
-    f.slow = f.judged_early = false; // better code is in place, or arguments are larger: compiling may pay now
+    const bool larger_arguments = f.judged_slow < most_judgements && !f.interpreted_seconds.empty() && seconds() >= 4 * cache::settled_time(f.interpreted_seconds) + 1e-4F;
+    const bool better_code = f.judged_early && !state().queue.improving();
+    if (!larger_arguments && !better_code) return;
+    f.slow = f.judged_early = false; // compiling may pay now
     f.compiled_seconds.clear();
     f.interpreted_seconds.clear();
 }

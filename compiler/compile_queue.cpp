@@ -18,7 +18,7 @@ struct CompileQueue::State {
     std::deque<std::unique_ptr<CompileJob>> waiting, done;
     std::deque<std::pair<std::shared_ptr<void>, CompileProduct*>> improvements;
     std::stop_source stop; // of the running job
-    bool busy = false, stopping = false, started = false, disabled = false;
+    bool compiling = false, stopping = false, started = false, disabled = false;
     std::thread thread;
 };
 
@@ -46,10 +46,10 @@ void CompileQueue::run() {
     for (;;) {
         s.work.wait(lock, [&] { return s.stopping || !s.waiting.empty() || !s.improvements.empty(); });
         if (s.stopping) return;
-        s.busy = true;
         if (!s.waiting.empty()) {
             auto job = std::move(s.waiting.front());
             s.waiting.pop_front();
+            s.compiling = true;
             lock.unlock();
             try {
                 job->product = compile(std::move(job->graph), s.stop.get_token());
@@ -57,6 +57,7 @@ void CompileQueue::run() {
                 job->bug = bug.what();
             }
             lock.lock();
+            s.compiling = false;
             s.done.push_back(std::move(job));
             done_count_.fetch_add(1, std::memory_order_release);
             if (done_call_) done_call_(done_context_);
@@ -73,8 +74,7 @@ void CompileQueue::run() {
             doomed_.push_back(std::move(keep)); // a plan holds Python objects: whoever has the GIL lets it go
             improving_.fetch_sub(1, std::memory_order_release);
         }
-        s.busy = false;
-        if (s.waiting.empty() && s.improvements.empty()) s.idle.notify_all();
+        if (s.waiting.empty()) s.idle.notify_all();
     }
 }
 
@@ -92,7 +92,13 @@ std::unique_ptr<CompileJob> CompileQueue::take_done() {
 void CompileQueue::wait_idle() {
     std::unique_lock lock(state_->mutex);
     if (!state_->started || state_->disabled) return;
-    state_->idle.wait(lock, [&] { return (state_->waiting.empty() && state_->improvements.empty() && !state_->busy) || state_->stopping; });
+    state_->idle.wait(lock, [&] { return (state_->waiting.empty() && !state_->compiling) || state_->stopping; });
+}
+
+void CompileQueue::wait_improved() {
+    std::unique_lock lock(state_->mutex);
+    if (!state_->started || state_->disabled) return;
+    state_->idle.wait(lock, [&] { return (state_->waiting.empty() && !state_->compiling && improving_.load() == 0) || state_->stopping; });
 }
 
 void CompileQueue::improve_later(std::shared_ptr<void> keep, CompileProduct* product) {

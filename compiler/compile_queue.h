@@ -30,8 +30,10 @@ class CompileQueue {
     bool any_done() const { return done_count_.load(std::memory_order_acquire) > 0; }
     /// A finished job, or null. GIL.
     std::unique_ptr<CompileJob> take_done();
-    /// Blocks until nothing is queued or being compiled, level 2 included. Without the GIL.
+    /// Blocks until no job is queued or being compiled. Without the GIL.
     void wait_idle();
+    /// The same, level 2 included.
+    void wait_improved();
     /// Whether installed code is still to be replaced by better code: one load.
     bool improving() const { return improving_.load(std::memory_order_relaxed) > 0; }
     /// Level 2 of an installed product, when the thread has nothing else to do.

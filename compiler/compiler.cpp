@@ -138,18 +138,23 @@ PyObject* run_cell(PyObject* code, PyObject* globals, const char*) {
     return result;
 }
 
+void wait_until_in_place() {
+    Py_BEGIN_ALLOW_THREADS;
+    state().queue.wait_idle();
+    Py_END_ALLOW_THREADS;
+    install_finished();
+}
+
 void wait() {
-    State& s = state();
-    do { // what is installed has better code to wait for
-        Py_BEGIN_ALLOW_THREADS;
-        s.queue.wait_idle();
-        Py_END_ALLOW_THREADS;
-        install_finished();
-    } while (s.queue.improving());
+    wait_until_in_place();
+    Py_BEGIN_ALLOW_THREADS;
+    state().queue.wait_improved();
+    Py_END_ALLOW_THREADS;
+    install_finished();
 }
 
 size_t reset(PyCodeObject* code) {
-    wait();
+    wait_until_in_place();
     forget_facts(code);
     return cache::reset(code);
 }

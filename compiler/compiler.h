@@ -37,7 +37,9 @@ PyObject* call_slow(PyObject* function, PyObject* const* args, size_t nargsf, Py
 PyObject* call_without_frame(PyObject* function, PyObject* const* args, size_t nargsf, PyObject* kwnames);
 /// Contract of PyEval_EvalCode; loops and calls in it are compiled.
 PyObject* run_cell(PyObject* code, PyObject* globals, const char* content_key);
-/// Until background compiling is done and installed. May run other threads.
+/// Until what was recorded is compiled and installed. May run other threads.
+void wait_until_in_place();
+/// The same, and until its better code (level 2) is in place too.
 void wait();
 size_t reset(PyCodeObject* code);
 void interrupt();

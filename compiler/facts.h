@@ -31,6 +31,14 @@ struct CodeFacts {
     std::string why;         // the last reason for not compiling
     std::map<std::pair<std::string, int>, capture::LineNote> lines; // by (name of code, line)
     std::vector<std::string> bugs;
+
+    /// Calls run interpreted from now on, until call_timer.h finds a reason to try again. `settled`: judged by the best code there will be.
+    void give_up(const std::string& reason, bool settled) {
+        slow = true;
+        judged_early = !settled;
+        judged_slow += settled;
+        why = reason;
+    }
 };
 
 namespace compiler {

@@ -26,12 +26,7 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
         if (entry->dropped) { // what was found slower stays so for such values: they are not recorded again
             if (!replay::guards_hold(*entry->plan, inputs)) continue;
             attempt.rests = true;
-            if (++entry->rests == most_rests && entry->key.unit == 0 && entries.size() == 1) { // not even looked at, until calls get longer
-                CodeFacts& facts = facts_of(code);
-                facts.slow = true;
-                facts.judged_slow++;
-                facts.why = entry->drop_reason;
-            }
+            if (++entry->rests == most_rests && entry->key.unit == 0 && entries.size() == 1) facts_of(code).give_up(entry->drop_reason, true); // not even looked at
             continue;
         }
         if (entry->resting) {
@@ -75,7 +70,7 @@ Attempt try_entries(cache::Slot& slot, const replay::Inputs& inputs, PyCodeObjec
         }
         const float ns = static_cast<float>(std::chrono::duration<double, std::nano>(Clock::now() - start).count());
         attempt.exit = replay::segment_of(*entry->plan).exit.kind;
-        cache::note_hit(*entry, ns, replay::runs_best_code(*entry->plan));
+        cache::note_hit(*entry, ns, entry->judged() || replay::runs_best_code(*entry->plan));
         if (entries.size() > 1 && entry != slot.entries.front()) cache::move_first(slot, *entry);
         attempt.hit = true;
         facts_of(code).hits++;

@@ -46,6 +46,10 @@ def wait():
     pass
 
 
+def wait_until_in_place():
+    pass
+
+
 def reset(target):
     return 0
 

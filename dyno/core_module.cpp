@@ -73,7 +73,7 @@ PyObject* call_strict(Compiled* self, PyObject* const* args, size_t nargsf, PyOb
     compiler::facts_of(co).wanted_whole = true; // all of it is wanted, from the first call on
     PyObject* result = compiler::call_armed(self->wrapped, args, nargsf, kwnames);
     if (!result) return nullptr;
-    compiler::wait();
+    compiler::wait_until_in_place();
     int line = co->co_firstlineno;
     const auto reason = why_not_whole(co, before, line);
     if (!reason) return result;
@@ -191,6 +191,7 @@ PyObject* core_install(PyObject*, PyObject*) { return compiler::install(), Py_Ne
 PyObject* core_uninstall(PyObject*, PyObject*) { return compiler::uninstall(), Py_NewRef(Py_None); }
 PyObject* core_off_enter(PyObject*, PyObject*) { return compiler::off_enter(), Py_NewRef(Py_None); }
 PyObject* core_off_exit(PyObject*, PyObject*) { return compiler::off_exit(), Py_NewRef(Py_None); }
+PyObject* core_wait_until_in_place(PyObject*, PyObject*) { return compiler::wait_until_in_place(), Py_NewRef(Py_None); }
 PyObject* core_wait(PyObject*, PyObject*) { return compiler::wait(), Py_NewRef(Py_None); }
 PyObject* core_reset(PyObject*, PyObject* target) {
     Owned<> code;
@@ -215,7 +216,7 @@ PyObject* core_report(PyObject*, PyObject* args) {
     const char *kind, *options;
     PyObject* target;
     if (!PyArg_ParseTuple(args, "sOs", &kind, &target, &options)) return nullptr;
-    compiler::wait();
+    compiler::wait_until_in_place();
     if (std::strcmp(kind, "status") == 0) return guarded([] { return text(dyno::report::status_report(compiler::installed(), "")); });
     auto code = Owned<>::steal(python_code_of(target));
     if (!code) return PyErr_Format(PyExc_TypeError, "a %s has no Python code to compile", Py_TYPE(target)->tp_name);
@@ -284,6 +285,7 @@ PyMethodDef methods[] = {{"compile", core_compile, METH_VARARGS, "compile(fn, st
                          {"off_enter", core_off_enter, METH_NOARGS, nullptr},
                          {"off_exit", core_off_exit, METH_NOARGS, nullptr},
                          {"wait", core_wait, METH_NOARGS, nullptr},
+                         {"wait_until_in_place", core_wait_until_in_place, METH_NOARGS, nullptr},
                          {"reset", core_reset, METH_O, nullptr},
                          {"stats", core_stats, METH_NOARGS, nullptr},
                          {"report", core_report, METH_VARARGS, "report(kind, target, options) -> JSON text"},

@@ -238,8 +238,8 @@ static void note_early(Entry& entry, float nanoseconds) {
 bool note_hit(Entry& entry, float nanoseconds, bool best_code) {
     entry.hits++;
     counters().hits.fetch_add(1, std::memory_order_relaxed);
-    if (!best_code && !entry.dropped) return note_early(entry, nanoseconds), false;
-    if (entry.dropped || entry.compiled_count >= entry.compiled_ns.size()) return false;
+    if (entry.judged()) return false;
+    if (!best_code) return note_early(entry, nanoseconds), false;
     entry.compiled_ns[entry.compiled_count++] = nanoseconds;
     if (entry.compiled_count == first_look && entry.eager_ns > 0) // whole calls are compared soon where nothing is won at first sight
         entry.doubtful = settled_time(std::span(entry.compiled_ns).first(first_look)) > entry.eager_ns * 0.5F;

@@ -35,6 +35,8 @@ struct Entry {
     uint32_t compiled_count = 0;
     float eager_ns = 0;
     float compile_ms = 0;
+    /// No more times are wanted.
+    bool judged() const { return dropped || compiled_count == compiled_ns.size(); }
 };
 
 /// Entries of one code object at one (unit, shape), newest hit first.

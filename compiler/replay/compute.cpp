@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <thread>
 
 namespace dyno::replay {
@@ -182,6 +183,12 @@ void accept_step_value(RunState& run, uint32_t place, const capture::ExternTempl
     accept_object(run, place, result, node.returned == nowhere ? std::vector<int64_t>() : buffers[node.returned].strides);
 }
 
+/// A call that made its result and now hands an operand back is another call: what is changed in the one would change the other.
+bool hands_back_operand(const RunState& run, const capture::ExternTemplate& call, std::span<PyObject* const> args, PyObject* result) {
+    if (std::find(args.begin(), args.end(), result) == args.end() || call.results.empty() || PyLong_Check(result) || PyFloat_Check(result)) return false;
+    return std::none_of(call.results.begin(), call.results.end(), [&](uint32_t index) { return run.plan.segment.outcomes[index].is_view; });
+}
+
 void run_extern(RunState& run, const Stretch& stretch) {
     const auto& step = std::get<fusion::ExternStep>(run.plan.product.schedule.steps[stretch.first]);
     poll();
@@ -197,10 +204,7 @@ void run_extern(RunState& run, const Stretch& stretch) {
     mode.reset();
     run.externs++;
     if (!result) throw ComputeFailed();
-    // A call that made its result and now hands an operand back is another call: what is changed in the one would change the other.
-    const bool made = std::none_of(call.results.begin(), call.results.end(), [&](uint32_t index) { return run.plan.segment.outcomes[index].is_view; });
-    if (made && !call.results.empty() && std::find(args, args + call.args.size(), result.get()) != args + call.args.size() && !PyLong_Check(result.get()) && !PyFloat_Check(result.get()))
-        throw ComputeFailed();
+    if (hands_back_operand(run, call, {args, call.args.size()}, result.get())) throw ComputeFailed();
     // A sequence was recorded with all its items: one of another length is another result.
     const auto item_of = [&](uint32_t index) { return run.plan.segment.outcomes.at(index).item; };
     const auto items = std::count_if(call.results.begin(), call.results.end(), [&](uint32_t index) { return item_of(index) >= 0; });

@@ -22,7 +22,7 @@ def explain(request, body):
     codes = compiled(shell, body)
     for code in codes:
         entered(shell, code)
-    _backend.core.wait()
+    _backend.core.wait_until_in_place()
     reports = [ask("explain", code, request.options, shell, "this cell") for code in codes]
     report = merged(reports)
     for row in report.get("lines", ()):

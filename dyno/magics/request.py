@@ -41,7 +41,7 @@ def describe(request, kind, page):
     """The result about one function: called first if a call was given and the function has not been called."""
     target = request.target
     options = {**request.options, **({"line": target.line} if target.line is not None else {})}
-    _backend.core.wait()
+    _backend.core.wait_until_in_place()
     report = ask(kind, target.function, options, request.shell, target.name)
     if target.args is not None and report["function"]["state"] == "not_called":
         with failure_headed(request.command, request.shell):
@@ -67,7 +67,7 @@ def remember(shell, target, report):
 def call_compiled(target):
     """Calls the target once with its arguments, so that it is compiled for them, and waits until it is."""
     _backend.core.compile(target.function, False, None)(*target.args, **target.kwargs)
-    _backend.core.wait()
+    _backend.core.wait_until_in_place()
 
 
 class failure_headed:

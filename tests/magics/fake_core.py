@@ -59,6 +59,9 @@ class FakeCore(types.SimpleNamespace):
     def off_exit(self):
         self.depth -= 1
 
+    def wait_until_in_place(self):
+        pass
+
     def wait(self):
         self.asked.append(("wait",))
 
