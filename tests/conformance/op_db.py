@@ -132,9 +132,7 @@ def make_runner(args: argparse.Namespace, backend: Backend) -> harness.RunItem:
             record = run_variant(op, fn, kind, dtype) if fn else None
             if record and record["status"] not in ("pass", "skip"):
                 return {**record, "why": f"{kind}: {record['why']}"}
-            if record and kind == "with gradients":  # which torch itself does: not asked to be captured
-                record.update(captured=True, whole=True, reasons=[])
-            records += [record] if record else []
+            records += [record] if record and kind != "with gradients" else []  # torch itself computes those: they are not asked to be captured
         return merged(records)
 
     return run_item

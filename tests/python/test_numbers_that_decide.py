@@ -71,25 +71,24 @@ def orders(numbers):
         yield from [number] * 3
 
 
-@pytest.mark.parametrize("name", TORCH)
-@program(hits=0)
-def test_torch(t, name):
-    call, numbers = TORCH[name]
+def in_every_order(t, call, numbers, *layouts):
     f = t.compile(call)
     for number in orders(numbers):
         torch.manual_seed(0)
-        t.call(f, grid(), number)
-        t.call(f, grid().t(), number)
+        for layout in layouts:
+            t.call(f, layout(), number)
+
+
+@pytest.mark.parametrize("name", TORCH)
+@program(hits=0)
+def test_torch(t, name):
+    in_every_order(t, *TORCH[name], grid, lambda: grid().t())
 
 
 @pytest.mark.parametrize("name", NUMPY)
 @program(hits=0)
 def test_numpy(t, name):
-    call, numbers = NUMPY[name]
-    f = t.compile(call)
-    for number in orders(numbers):
-        t.call(f, grid().double().numpy(), number)
-        t.call(f, np.asfortranarray(grid().double().numpy()), number)
+    in_every_order(t, *NUMPY[name], lambda: grid().double().numpy(), lambda: np.asfortranarray(grid().double().numpy()))
 
 
 @pytest.mark.parametrize("name", TORCH)
