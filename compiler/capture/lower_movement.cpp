@@ -4,6 +4,7 @@
 #include "compiler/capture/names.h"
 #include "compiler/graph/compose.h"
 #include "compiler/python/torch_door.h"
+#include <algorithm>
 #include <numeric>
 
 namespace dyno::capture::lower {
@@ -65,6 +66,37 @@ std::optional<bool> Args::flag(int k) {
 std::optional<std::string> Args::text(int k) {
     if (!given(k) || !PyUnicode_CheckExact(args_.values[k]) || r_.at(args_.ids[k]).kind != Shadow::constant) return std::nullopt;
     return PyUnicode_AsUTF8(args_.values[k]);
+}
+graph::SumOrder Args::sum_order(int k, const std::vector<int64_t>& axes, std::vector<int64_t>* places, bool dense) {
+    std::vector<int64_t> strides;
+    const graph::Type t = r_.type_of(args_.values[k], &strides);
+    if ((t.dtype != DType::f32 && t.dtype != DType::f64) || t.device != graph::DeviceKind::cpu || strides.size() != t.dims.size()) return {};
+    if (dense) {
+        int64_t step = 1;
+        const std::vector<int64_t> order = falling_strides(k);
+        for (size_t j = order.size(); j-- > 0; step *= t.dims[static_cast<size_t>(order[j])]) strides[static_cast<size_t>(order[j])] = step;
+    }
+    const auto rank = static_cast<int64_t>(t.dims.size());
+    std::vector<graph::ReducedDim> dims;
+    for (int64_t d = 0; d < rank; d++) {
+        const bool named = std::any_of(axes.begin(), axes.end(), [&](int64_t a) { return a == d || a + rank == d; });
+        dims.push_back({t.dims[static_cast<size_t>(d)], strides[static_cast<size_t>(d)], axes.empty() || named, d});
+    }
+    graph::sort_reduced(dims);
+    for (int64_t d = 0; d < rank && places; d++) places->push_back(dims[static_cast<size_t>(d)].which);
+    if (t.domain == graph::Domain::numpy) return graph::numpy_sum_order(dims);
+    const int64_t bytes = python::torch_vector_bytes();
+    return bytes > 0 ? graph::torch_sum_order(dims, bytes / size_of(t.dtype)) : graph::SumOrder{};
+}
+std::vector<int64_t> Args::falling_strides(int k) {
+    std::vector<int64_t> strides, order;
+    const graph::Type t = r_.type_of(args_.values[k], &strides);
+    for (size_t d = 0; d < strides.size(); d++) {
+        if (t.dims[d] != 1 && strides[d] <= 0) return {};
+        if (t.dims[d] != 1) order.push_back(static_cast<int64_t>(d));
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[static_cast<size_t>(a)] > strides[static_cast<size_t>(b)]; });
+    return order;
 }
 DType Args::dtype(int k) {
     if (!given(k)) return DType::none;

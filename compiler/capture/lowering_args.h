@@ -32,6 +32,11 @@ class Args {
     int64_t integer_or(int k, int64_t otherwise) { return given(k) ? integer(k).value_or(otherwise) : otherwise; }
     /// A run-time number is kept to what the element type can hold, or to its value: torch refuses others.
     void fits(int k, DType dtype);
+    /// How eager adds up argument k over these axes (none: all), and which dim it has in place of each; `dense`: what lies as the
+    /// argument does, but without gaps.
+    graph::SumOrder sum_order(int k, const std::vector<int64_t>& axes, std::vector<int64_t>* places = nullptr, bool dense = false);
+    /// The dims of more than one element, large strides first; none if a stride is not positive.
+    std::vector<int64_t> falling_strides(int k);
     /// Holds a number to its present value.
     void hold(int k);
     static std::optional<int64_t> integer_of(Recording& r, ShadowId id, PyObject* value);

@@ -3,6 +3,7 @@
 #include "compiler/capture/lowering_args.h"
 #include "compiler/graph/compose.h"
 #include "compiler/python/torch_door.h"
+#include <algorithm>
 
 namespace dyno::capture::lower {
 using graph::NodeId;
@@ -231,6 +232,14 @@ struct Reduction {
     std::vector<int64_t> axes;
     bool keepdim = false;
     DType dtype = DType::none;
+    graph::SumOrder order;       // of a sum
+    std::vector<int64_t> places; // of its dims, for that order
+    /// The operand with its reduced dims in the order in which eager walks them: which the result does not show.
+    NodeId walked(Recording& r, SourceSpan from) const {
+        if (order.kind == graph::SumOrder::any || std::is_sorted(places.begin(), places.end())) return x;
+        auto sorted = r.builder().build(Op::permute, {x}, {.ints = places}, from);
+        return sorted ? *sorted : x;
+    }
 };
 std::optional<Reduction> reduction_of(Args& a, const BoundArgs& args, int dim, int keepdim, int dtype, int out) {
     Reduction q;
@@ -254,7 +263,7 @@ std::optional<Reduction> reduction_of(Args& a, const BoundArgs& args, int dim, i
         if (q.dtype == DType::none) return std::nullopt;
     }
     if (out >= 0 && a.given(out) && !a.none(out)) return std::nullopt;
-    (void)args;
+    q.order = a.sum_order(0, q.axes, &q.places);
     return q;
 }
 /// How many elements each result comes from.
@@ -280,7 +289,9 @@ Node reduce(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     else q = reduction_of(a, args, 1, 3, -1, 2);
     if (!q) return unusual;
     if (numpy && op == Op::mean && reduced_count(r, *q) == 0) return r.make_native("the mean of nothing warns"), unusual;
-    return compose::reduce(r.builder(), op, q->x, q->axes, q->keepdim, q->dtype, 0.0, from);
+    // Products: NumPy's go in turn, along whichever axis.
+    if (op == Op::prod) q->order = numpy && !a.falling_strides(0).empty() ? graph::SumOrder{graph::SumOrder::in_turn} : graph::SumOrder{};
+    return compose::reduce(r.builder(), op, q->walked(r, from), q->axes, q->keepdim, q->dtype, 0.0, from, q->order);
 }
 /// max(x), or max(x, y) of two tensors. (Of a tensor and an axis there are two results.)
 Node extreme(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
@@ -333,8 +344,8 @@ Node numpy_variance_of(Recording& r, const BoundArgs& args, bool deviation, Sour
     if (!q || q->dtype != DType::none) return unusual;
     const double ddof = a.number_or(4, 0.0);
     if (reduced_count(r, *q) <= ddof) return r.make_native("the variance of too few elements warns"), unusual;
-    if (deviation) return compose::standard_deviation(r.builder(), q->x, q->axes, q->keepdim, ddof, from);
-    return compose::reduce(r.builder(), Op::var, q->x, q->axes, q->keepdim, DType::none, ddof, from);
+    if (deviation) return compose::standard_deviation(r.builder(), q->walked(r, from), q->axes, q->keepdim, ddof, from, q->order);
+    return compose::reduce(r.builder(), Op::var, q->walked(r, from), q->axes, q->keepdim, DType::none, ddof, from, q->order);
 }
 } // namespace
 Node variance(Recording& r, const BoundArgs& args, Op, SourceSpan from) { return variance_of(r, args, false, from); }
@@ -409,20 +420,26 @@ std::optional<compose::LossReduction> loss_reduction(Args& a) {
     if (*how == "none") return compose::LossReduction::none;
     return std::nullopt;
 }
+/// The sum over all elements' losses, which are dense and lie as both operands do.
+Node loss(Recording& r, Args& a, SourceSpan from, decltype(compose::mse_loss)* compose_loss) {
+    auto x = a.tensor(0), y = a.tensor(1);
+    auto how = loss_reduction(a);
+    if (!x || !y || !how) return unusual;
+    Reduction q{*x};
+    const std::vector<int64_t> falling = a.falling_strides(0);
+    if (*how != compose::LossReduction::none && !falling.empty() && falling == a.falling_strides(1)) q.order = a.sum_order(0, {}, &q.places, true);
+    const NodeId input = q.walked(r, from);
+    q.x = *y;
+    return compose_loss(r.builder(), input, q.walked(r, from), *how, from, q.order);
+}
 } // namespace
 Node mse_loss(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
     Args a(r, args);
-    auto x = a.tensor(0), y = a.tensor(1);
-    auto how = loss_reduction(a);
-    if (!x || !y || !how) return unusual;
-    return compose::mse_loss(r.builder(), *x, *y, *how, from);
+    return loss(r, a, from, compose::mse_loss);
 }
 Node l1_loss(Recording& r, const BoundArgs& args, Op, SourceSpan from) {
     Args a(r, args);
-    auto x = a.tensor(0), y = a.tensor(1);
-    auto how = loss_reduction(a);
-    if (!x || !y || !how) return unusual;
-    return compose::l1_loss(r.builder(), *x, *y, *how, from);
+    return loss(r, a, from, compose::l1_loss);
 }
 /// On GPUs, where a wrong class index ends the context in eager too. On the CPU it is an error of Python's, and torch's loop is fast.
 Node cross_entropy(Recording& r, const BoundArgs& args, Op, SourceSpan from) {

@@ -141,6 +141,9 @@ class Recording final : public frame::Recorder {
     SourceSpan span_of(const Activation& a);
     const Limits& limits() const { return limits_; }
 
+    /// Of a tensor, array or NumPy scalar; dtype none if it is none that loops know. Strides in elements.
+    static graph::Type type_of(PyObject* object, std::vector<int64_t>* strides);
+
   private:
     friend struct Families;
     /// Of the tables that die with the recording.
@@ -227,7 +230,6 @@ class Recording final : public frame::Recorder {
     uint32_t make_extern(const Call& call, bool view);
     bool in_place(Activation& a, ShadowId target, PyObject* object, const char* what);
     ShadowId tensor_shadow(graph::NodeId node, PyObject* object, ValueRef ref);
-    graph::Type type_of(PyObject* object, std::vector<int64_t>* strides);
     Before pend_fixed(ShadowId id) {
         pending_ = PendingKind::fixed;
         pending_shadow_ = id;

@@ -111,6 +111,7 @@ void NestEmitter::unit_phase() {
                 std::vector<Accumulator> all = pass(e, s, block);
                 if (plan_.split) return store_partials(e, number, all);
                 for (Accumulator& a : all) value_[a.id] = a.reducer.finish(total(e, a));
+                ordered_sums(e, s);
             }
             row_stores(e);
         });
@@ -205,7 +206,9 @@ std::vector<NestEmitter::Accumulator> NestEmitter::accumulators(VectorEmitter& e
     for (ValueId id = 0; id < nest_.body.size(); id++) {
         const Instruction& i = nest_.body[id];
         if (i.kind != Instruction::reduce || plan_.stage[id] != stage + 1) continue;
-        Accumulator a{id, Reducer(e, i.how, nest_.body[i.operands[0]].dtype, plan_.mode == NestPlan::rows), {}, {}};
+        const Ordered ordered = plan_.ordered[id];
+        if (ordered == Ordered::in_place || ordered == Ordered::stashed) continue;
+        Accumulator a{id, Reducer(e, i.how, nest_.body[i.operands[0]].dtype, plan_.mode == NestPlan::rows, ordered == Ordered::running), {}, {}};
         const auto make = [&](int lanes) {
             llvm::SmallVector<Value*, 2> places;
             for (Value* v : a.reducer.identity(lanes)) {
@@ -223,6 +226,7 @@ std::vector<NestEmitter::Accumulator> NestEmitter::accumulators(VectorEmitter& e
 
 std::vector<NestEmitter::Accumulator> NestEmitter::pass(VectorEmitter& e, uint32_t stage, Value* block) {
     std::vector<Accumulator> all = accumulators(e, stage);
+    if (all.empty() && idle(stage)) return all;
     prepare(e, stage);
     row_loops(e, stage, block, 0, i64(0), all);
     return all;
@@ -290,10 +294,9 @@ void NestEmitter::element(VectorEmitter& e, uint32_t stage, std::vector<Accumula
         Value* kept = b_.CreateAlignedLoad(type, stash_pointer(e, id), llvm::Align(1));
         value_[id] = t == DType::b8 ? b_.CreateICmpNE(kept, e.i(kept, 0)) : kept;
     }
-    for (ValueId id : plan_.needed[stage]) {
-        Value* v = value(e, id);
-        if (plan_.stash_offset[id] < 0 || plan_.scope[id] != Scope::body) continue;
-        v = e.splat(v);
+    for (ValueId id : plan_.needed[stage]) value(e, id);
+    for (ValueId id : plan_.kept[stage]) {
+        Value* v = e.splat(value(e, id));
         if (nest_.body[id].dtype == DType::b8) v = b_.CreateZExt(v, e.widen(b_.getInt8Ty()));
         b_.CreateAlignedStore(v, stash_pointer(e, id), llvm::Align(1));
     }

@@ -4,6 +4,7 @@
 #include "compiler/codegen/compiled_code.h"
 #include "compiler/codegen/nest_plan.h"
 #include "compiler/codegen/reducer.h"
+#include "compiler/codegen/sum_order.h"
 #include "compiler/codegen/vector_emitter.h"
 #include <functional>
 #include <optional>
@@ -56,6 +57,12 @@ class NestEmitter {
     std::vector<Accumulator> accumulators(VectorEmitter& e, uint32_t stage);
     Reducer::State total(VectorEmitter& e, Accumulator& a);
     void row_stores(VectorEmitter& e);
+    bool idle(uint32_t stage) const;
+    // Sums in eager's order (nest_sums.cpp).
+    void ordered_sums(VectorEmitter& e, uint32_t stage);
+    Value* ordered_sum(VectorEmitter& e, ValueId id);
+    Value* run_sum(VectorEmitter& e, ValueId id, const Elements& all, int64_t count);
+    Value* down_columns(VectorEmitter& e, ValueId id, const Elements& all, int64_t count);
     std::pair<Value*, Value*> range_of(size_t axis, Value* block);
 
     Value* value(VectorEmitter& e, ValueId id); // computed now if it has not been in this scope

@@ -12,6 +12,8 @@ using fusion::ValueId;
 
 namespace {
 
+constexpr int64_t most_local_bytes = 512 * 1024;
+
 bool depends(const fusion::Affine& at, size_t axis) { return at.strides[axis] != 0; }
 
 struct Planner {
@@ -87,6 +89,36 @@ struct Planner {
             plan.scope.push_back(scope);
             plan.vector.push_back(vector);
         }
+        plan.ordered.assign(nest.body.size(), Ordered::no);
+    }
+
+    /// From one element of a row to the next, if the load's rows are runs of memory; else 0.
+    int64_t row_stride(const fusion::Affine& at) const {
+        int64_t stride = 0, span = 1;
+        for (size_t k = nest.axes.size(); k-- > 0;) {
+            if (nest.axes[k].kind != Axis::row || nest.axes[k].extent == 1) continue;
+            if (stride == 0) stride = at.strides[k];
+            if (at.strides[k] != stride * span) return 0;
+            span *= nest.axes[k].extent;
+        }
+        return stride;
+    }
+
+    void follow_orders() {
+        for (ValueId id = 0; id < nest.body.size(); id++) {
+            const Instruction& i = nest.body[id];
+            if (i.kind != Instruction::reduce || !i.which || fusion::row_length(nest) == 0) continue;
+            const Instruction& source = nest.body[i.operands[0]];
+            const bool columns = plan.mode == NestPlan::columns;
+            bool there = source.kind == Instruction::load && row_stride(nest.loads[source.which].at) > 0;
+            if (there && columns) there = nest.loads[source.which].at.strides[plan.vector_axis] == 1;
+            plan.ordered[id] = columns && fusion::order_of(nest, i).kind == graph::SumOrder::in_turn ? Ordered::running
+                               : there                                                             ? Ordered::in_place
+                                                                                                   : Ordered::stashed;
+        }
+    }
+    bool any_ordered(std::initializer_list<Ordered> how) const {
+        return std::any_of(plan.ordered.begin(), plan.ordered.end(), [&](Ordered o) { return std::find(how.begin(), how.end(), o) != how.end(); });
     }
 
     void classify_stores() {
@@ -148,7 +180,7 @@ struct Planner {
         for (uint32_t s = 0; s < plan.stages; s++) {
             std::vector<bool> seen(nest.body.size(), false);
             for (ValueId id = 0; id < nest.body.size(); id++)
-                if (nest.body[id].kind == Instruction::reduce && plan.stage[id] == s + 1)
+                if (nest.body[id].kind == Instruction::reduce && plan.stage[id] == s + 1 && plan.ordered[id] != Ordered::in_place)
                     need(s, plan.taken_by(nest, id), seen, earlier, cost);
             for (const fusion::Store& store : nest.stores)
                 if (plan.stage[store.value] == s) need(s, store.value, seen, earlier, cost);
@@ -158,20 +190,47 @@ struct Planner {
         stash();
     }
 
-    void stash() {
+    int64_t bytes_of_row(ValueId id) const {
         const int64_t points = fusion::row_length(nest) * (plan.mode == NestPlan::columns ? plan.lanes : 1);
+        const DType t = nest.body[id].dtype;
+        return (points * (t == DType::f16 || t == DType::bf16 ? 4 : size_of(t)) + 63) / 64 * 64;
+    }
+
+    void keep(ValueId id) {
+        if (plan.stash_offset[id] >= 0) return;
+        plan.stash_offset[id] = plan.local_bytes;
+        plan.local_bytes += bytes_of_row(id);
+    }
+
+    void stash() {
         for (const auto& reused : plan.reused)
-            for (ValueId id : reused) {
-                if (plan.stash_offset[id] >= 0) continue;
-                plan.stash_offset[id] = plan.local_bytes;
-                const DType t = nest.body[id].dtype;
-                plan.local_bytes += (points * (t == DType::f16 || t == DType::bf16 ? 4 : size_of(t)) + 63) / 64 * 64;
+            for (ValueId id : reused) keep(id);
+    }
+
+    /// Elements that are added up in an order of their own, and what passes write down.
+    void stash_ordered() {
+        plan.kept.assign(plan.stages, {});
+        for (uint32_t s = 0; s < plan.stages; s++)
+            for (ValueId id : plan.needed[s])
+                if (plan.stash_offset[id] >= 0 && plan.scope[id] == Scope::body) plan.kept[s].push_back(id);
+        for (ValueId id = 0; id < nest.body.size(); id++) {
+            if (plan.ordered[id] != Ordered::stashed) continue;
+            const ValueId source = nest.body[id].operands[0];
+            if (plan.stash_offset[source] < 0 && plan.local_bytes + bytes_of_row(source) > most_local_bytes) {
+                plan.ordered[id] = Ordered::no;
+                continue;
             }
+            keep(source);
+            auto& kept = plan.kept[plan.stage[id] - 1];
+            const auto& reused = plan.reused[plan.stage[id] - 1];
+            const auto has = [&](const auto& list) { return std::find(list.begin(), list.end(), source) != list.end(); };
+            if (!has(kept) && !has(reused)) kept.push_back(source);
+        }
     }
 
     /// Sums down columns in one pass, with nothing stored on the way: strips may be taken in any order, and twice.
     void choose_group() {
-        if (plan.mode != NestPlan::columns || plan.stages != 1) return;
+        if (plan.mode != NestPlan::columns || plan.stages != 1 || any_ordered({Ordered::in_place, Ordered::stashed})) return;
         for (const bool element : plan.element_store)
             if (element) return;
         const int64_t extent = nest.axes[plan.vector_axis].extent;
@@ -189,6 +248,7 @@ struct Planner {
         bool element_stores = false;
         for (size_t k = 0; k < nest.stores.size(); k++) element_stores |= plan.element_store[k] && plan.stage[nest.stores[k].value] > 0;
         if (plan.mode == NestPlan::flat || plan.stages != 1 || element_stores) return;
+        if (any_ordered({Ordered::running, Ordered::in_place, Ordered::stashed})) return;
         const int64_t count = fusion::row_count(nest), length = fusion::row_length(nest);
         const int64_t wide = plan.mode == NestPlan::columns ? plan.lanes * plan.group : 1;
         const int64_t units = (count + wide - 1) / wide;
@@ -288,12 +348,14 @@ NestPlan plan_nest(const LoopNest& nest, const Target& target) {
     p.choose_lanes(target);
     p.scopes();
     p.classify_stores();
+    p.follow_orders();
     p.passes();
-    if (p.plan.local_bytes > 512 * 1024) { // too long to keep: later passes compute again
+    if (p.plan.local_bytes > most_local_bytes) { // too long to keep: later passes compute again
         p.plan.local_bytes = -1;
         p.passes();
         p.plan.local_bytes = 0;
     }
+    p.stash_ordered();
     p.choose_group();
     p.choose_split();
     p.estimate();

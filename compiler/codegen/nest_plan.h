@@ -20,6 +20,14 @@ struct ReductionPair {
     fusion::ValueId first, second, element;
 };
 
+/// How a reduction of the body follows its order (LoopNest::orders).
+enum class Ordered : uint8_t {
+    no,       // has none, or its row is too long to be kept
+    running,  // in turn while the loops run
+    in_place, // its elements are in memory already
+    stashed,  // they are put down there first
+};
+
 struct NestPlan {
     enum Mode : uint8_t {
         flat,    // no row axes: units are elements
@@ -35,7 +43,9 @@ struct NestPlan {
     uint32_t stages = 1;                              // passes over a row
     std::vector<std::vector<fusion::ValueId>> needed; // by stage: the element values it computes, in order
     std::vector<std::vector<fusion::ValueId>> reused; // by stage: element values it takes from an earlier pass's stash
+    std::vector<std::vector<fusion::ValueId>> kept;   // by stage: element values it puts into the stash
     std::vector<int64_t> stash_offset;                // by body value: bytes in local memory, -1 if not kept
+    std::vector<Ordered> ordered;                     // by body value
     int64_t local_bytes = 0;
     bool split = false; // rows are divided in blocks whose partial results a second phase combines
     size_t split_axis = 0;

@@ -60,6 +60,11 @@ std::vector<uint32_t> stages(const LoopNest& nest) {
     return result;
 }
 
+const graph::SumOrder& order_of(const LoopNest& nest, const Instruction& reduce) {
+    static const graph::SumOrder any;
+    return reduce.which ? nest.orders[reduce.which - 1].order : any;
+}
+
 double cost_of(scalar::ScalarOp op) {
     using scalar::ScalarOp;
     switch (op) {
@@ -114,6 +119,9 @@ static void verify_instruction(const LoopNest& nest, ValueId id) {
         const bool position = i.how == Reduction::argmax || i.how == Reduction::argmin;
         DYNO_CHECK(i.arity == 1 && (position ? i.dtype == DType::i64 : i.dtype == nest.body[i.operands[0]].dtype),
                    "a reduction has its dtype");
+        DYNO_CHECK(i.which <= nest.orders.size(), "a reduction names an order");
+        const bool adds = i.how == Reduction::sum || i.how == Reduction::prod;
+        DYNO_CHECK(!i.which || (adds && (i.dtype == DType::f32 || i.dtype == DType::f64)), "only sums and products of f32 and f64 have an order");
     }
 }
 
@@ -125,6 +133,7 @@ void verify(const LoopNest& nest) {
         DYNO_CHECK(load.parameter < nest.parameters.size(), "a load names a parameter");
     }
     for (const Affine& index : nest.indices) check(index);
+    for (const RowOrder& row : nest.orders) check(row.result);
     for (ValueId id = 0; id < nest.body.size(); id++) verify_instruction(nest, id);
     for (const Instruction& i : nest.body)
         if (i.kind == Instruction::reduce)

@@ -7,6 +7,7 @@
 // several times, in stages. A nest without row axes is elementwise. Stores of row values happen once a row.
 // Parameters do not overlap, but that in a nest without row axes a store may have the very access of a load (in place).
 #pragma once
+#include "compiler/graph/sum_order.h"
 #include "compiler/scalar/scalar_expr.h"
 #include "compiler/support/source_span.h"
 #include <array>
@@ -48,6 +49,13 @@ enum class Reduction : uint8_t { sum, prod, amax, amin, argmax, argmin, first_ma
 /// Its state has a position in the row beside the element.
 [[nodiscard]] constexpr bool is_positional(Reduction how) { return how >= Reduction::argmax && how <= Reduction::first_min; }
 
+/// The order in which a reduction takes in the elements of a row.
+struct RowOrder {
+    graph::SumOrder order;
+    Affine result; // of `columns`: the result's row-major position
+    bool operator==(const RowOrder&) const = default;
+};
+
 /// One value of the body; operands precede it. Meaning of `op` per dtype: scalar/evaluate.h.
 struct Instruction {
     enum Kind : uint8_t {
@@ -56,7 +64,7 @@ struct Instruction {
         index,    // which: index into LoopNest::indices; an affine function of the axes, as an integer of dtype
         load,     // which: index into LoopNest::loads
         apply,    // op: not a leaf
-        reduce,   // how: over all row axes, in row-major order of these (argmax: position in that order)
+        reduce,   // how: over all row axes, in row-major order of these (argmax: position in that order); which: 0, or 1 + index into orders
     } kind;
     scalar::ScalarOp op = scalar::ScalarOp::count_;
     Reduction how = Reduction::sum;
@@ -80,6 +88,7 @@ struct LoopNest {
     std::vector<DType> scalars; // run-time numbers, each passed as a 64-bit word: the dtype's own bits in the low end
     std::vector<Access> loads;
     std::vector<Affine> indices;
+    std::vector<RowOrder> orders;
     std::vector<Instruction> body;
     std::vector<Store> stores;
     bool reports_flags = false;   // NumPy: raised floating-point flags are those of the program's own arithmetic
@@ -95,6 +104,9 @@ enum class Level : uint8_t { uniform, row, element };
 [[nodiscard]] std::vector<Level> levels(const LoopNest& nest);
 /// Stage of each body value: the number of reductions on the longest path to it.
 [[nodiscard]] std::vector<uint32_t> stages(const LoopNest& nest);
+
+/// In which order a reduction adds; kind `any` for most.
+[[nodiscard]] const graph::SumOrder& order_of(const LoopNest& nest, const Instruction& reduce);
 
 /// Estimated nanoseconds of one element of the op in cache, for f32, on one thread: what decides about fusing, splitting
 /// and threads.

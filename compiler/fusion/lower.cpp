@@ -86,7 +86,7 @@ class Lowering {
                 {.kind = Instruction::index, .dtype = node.type.dtype, .which = static_cast<uint32_t>(out_.nest.indices.size() - 1)}, id);
         }
         if (kind == graph::OpKind::movement) return moved(id, map);
-        if (kind == graph::OpKind::reduction) return reduced(id);
+        if (kind == graph::OpKind::reduction) return reduced(id, map);
         Instruction i{.kind = Instruction::apply, .op = graph::scalar_op_of(node.op), .dtype = node.type.dtype};
         DYNO_CHECK(i.op != scalar::ScalarOp::count_, "an op that loops know: composites are decomposed before fusion");
         for (NodeId o : node.operands) i.operands[i.arity++] = value(o, g_[o].type.dims.empty() ? IndexMap{} : map);
@@ -95,7 +95,7 @@ class Lowering {
         return append(i, id);
     }
 
-    ValueId reduced(NodeId id) {
+    ValueId reduced(NodeId id, const IndexMap& map) {
         static constexpr std::pair<Op, Reduction> rows[] = {
             {Op::sum, Reduction::sum},       {Op::prod, Reduction::prod},     {Op::amax, Reduction::amax}, {Op::amin, Reduction::amin},
             {Op::argmax, Reduction::argmax}, {Op::argmin, Reduction::argmin},
@@ -106,6 +106,12 @@ class Lowering {
             if (op == node.op) i.how = how;
         i.operands[0] = value(node.operands[0], group_.reduced.at(id.index));
         if (node.type.domain == graph::Domain::numpy && is_float(node.type.dtype)) out_.nest.reports_flags = true;
+        if (node.order.kind != graph::SumOrder::any) {
+            out_.nest.orders.push_back({node.order, linear(node.type.dims, map, group_.axes.size())});
+            for (size_t k = 0; k < group_.axes.size(); k++) // reduced axes have size 1
+                if (group_.axes[k].kind == Axis::row) out_.nest.orders.back().result.strides[k] = 0;
+            i.which = static_cast<uint32_t>(out_.nest.orders.size());
+        }
         return append(i, id);
     }
 

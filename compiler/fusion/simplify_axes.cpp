@@ -1,6 +1,6 @@
 // simplify_axes: the loop order and as few axes as the accesses allow. Why here: lowering iterates over dims of nodes;
 // codegen wants the smallest strides last and long last axes. Promises: same values at the same addresses; row axes keep
-// their order where a reduction asks for positions.
+// their order where a reduction asks for positions or for an order of elements.
 #include "compiler/fusion/lower.h"
 #include <algorithm>
 #include <numeric>
@@ -13,6 +13,7 @@ template <class Function>
 void each_affine(LoopNest& nest, Function f) {
     for (Access& load : nest.loads) f(load.at);
     for (Affine& index : nest.indices) f(index);
+    for (RowOrder& row : nest.orders) f(row.result);
     for (Store& store : nest.stores) f(store.to.at);
 }
 
@@ -47,7 +48,7 @@ double vote(const LoopNest& nest, size_t a, size_t b) {
 
 void order_axes(LoopNest& nest) {
     const bool positions = std::any_of(nest.body.begin(), nest.body.end(), [](const Instruction& i) {
-        return i.kind == Instruction::reduce && is_positional(i.how);
+        return i.kind == Instruction::reduce && (is_positional(i.how) || i.which > 0);
     });
     std::vector<size_t> order(nest.axes.size());
     std::iota(order.begin(), order.end(), size_t{0});

@@ -37,7 +37,10 @@ static std::string instruction(const LoopNest& nest, const Instruction& i) {
     case Instruction::load:
         return fmt::format("load {} {}", nest.loads[i.which].parameter, affine(nest.loads[i.which].at));
     case Instruction::reduce:
-        return fmt::format("reduce {} %{}", reduction_names[static_cast<int>(i.how)], i.operands[0]);
+        text = fmt::format("reduce {} %{}", reduction_names[static_cast<int>(i.how)], i.operands[0]);
+        if (i.which) text += " " + graph::to_text(order_of(nest, i));
+        if (i.which && order_of(nest, i).kind == graph::SumOrder::columns) text += " " + affine(nest.orders[i.which - 1].result);
+        return text;
     case Instruction::apply:
         text = scalar::info(i.op).name;
     }

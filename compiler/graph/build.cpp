@@ -21,14 +21,14 @@ uint64_t key_of(const Node& node) {
     hasher.add(static_cast<uint64_t>(node.op)).add(static_cast<uint64_t>(node.type.dtype));
     hasher.add(std::span<const int64_t>(node.type.dims)).add(std::span<const int64_t>(node.ints));
     for (NodeId operand : node.operands) hasher.add(operand.index);
-    hasher.add(std::bit_cast<uint64_t>(node.number));
+    hasher.add(std::bit_cast<uint64_t>(node.number)).add(static_cast<uint64_t>(node.order.kind));
     return hasher.value();
 }
 
 /// Equal as values: everything but the twin and the span. Numbers by their bits: -0.0 is not 0.0, a NaN equals itself.
 bool same_value(const Node& a, const Node& b) {
     return a.op == b.op && a.type == b.type && a.operands == b.operands && a.ints == b.ints &&
-           std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number);
+           std::bit_cast<uint64_t>(a.number) == std::bit_cast<uint64_t>(b.number) && a.order == b.order;
 }
 
 } // namespace

@@ -27,6 +27,7 @@ struct Attributes {
     double number = 0.0;         // as the op's row says
     std::vector<int64_t> dims{}; // reshape (one -1 allowed), expand (-1 keeps), slice: the result's sizes; iota: {length}
     DType dtype = DType::none;   // cast, iota, full; sum, prod, mean, softmax: the dtype argument
+    SumOrder order{};            // sum, prod, mean, var of f32 and f64: eager's; not taken where the operand is converted first
 };
 
 class Builder {

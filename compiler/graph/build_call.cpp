@@ -68,11 +68,11 @@ Result<NodeId> BuildCall::run() {
 }
 
 NodeId BuildCall::make(Op node_op, DType dtype, std::vector<int64_t> dims, std::vector<NodeId> uses, std::vector<int64_t> ints,
-                       double number) {
+                       double number, SumOrder order) {
     Type type = placed;
     type.dtype = dtype;
     type.dims = std::move(dims);
-    return b.add_node({node_op, std::move(type), std::move(uses), std::move(ints), number, -1, from});
+    return b.add_node({node_op, std::move(type), std::move(uses), std::move(ints), number, -1, from, order});
 }
 
 std::vector<PromotionOperand> BuildCall::promotion() const {

@@ -19,7 +19,7 @@ struct BuildCall {
     Result<bool> settle_place();
     Refusal refuse(const std::string& why) const;
     NodeId make(Op node_op, DType dtype, std::vector<int64_t> dims, std::vector<NodeId> uses, std::vector<int64_t> ints = {},
-                double number = 0.0);
+                double number = 0.0, SumOrder order = {});
     NodeId operand(size_t i) const { return operands[i].node; }
     const Type& type(size_t i) const { return b.type(operands[i].node); }
     std::vector<PromotionOperand> promotion() const;
@@ -43,6 +43,7 @@ struct BuildCall {
 
     // build_reduction.cpp
     Result<std::vector<int64_t>> axes(size_t rank, bool all_if_empty) const;
+    SumOrder order_for(DType compute) const;
     Result<NodeId> reduction();
     Result<NodeId> argument_of_extreme(DType dtype);
     Result<NodeId> normalisation();

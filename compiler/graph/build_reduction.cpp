@@ -29,6 +29,13 @@ std::vector<int64_t> reduced_dims(std::vector<int64_t> dims, const std::vector<i
 
 } // namespace
 
+/// Eager's order, where it adds the elements as they are.
+SumOrder BuildCall::order_for(DType compute) const {
+    const bool adds = op == Op::sum || op == Op::prod || op == Op::mean || op == Op::var;
+    const bool followed = placed.device == DeviceKind::cpu && (compute == DType::f32 || compute == DType::f64) && type(0).dtype == compute;
+    return adds && followed ? attributes.order : SumOrder{};
+}
+
 Result<NodeId> BuildCall::reduction() {
     Result<DTypeRule> rule = reduction_rule(op, placed.domain, type(0).dtype, attributes.dtype, b.default_float);
     if (!rule) return Refusal{rule.reason()};
@@ -48,7 +55,7 @@ Result<NodeId> BuildCall::reduction() {
     }
     // Only floats have equals that differ.
     const Op how = first && !is_float(rule->compute) ? (op == Op::first_max ? Op::amax : Op::amin) : op;
-    NodeId result = make(how, rule->compute, reduced_dims(type(0).dims, *reduced), {value}, *reduced);
+    NodeId result = make(how, rule->compute, reduced_dims(type(0).dims, *reduced), {value}, *reduced, 0.0, order_for(rule->compute));
     return b.cast(result, rule->result, from);
 }
 
@@ -81,7 +88,8 @@ Result<NodeId> BuildCall::normalisation() {
         Result<std::vector<int64_t>> reduced = axes(dims.size(), true);
         if (!reduced) return Refusal{reduced.reason()};
         if (op == Op::logsumexp && type(0).numel() == 0) return refuse("no elements");
-        return make(op, rule->result, reduced_dims(dims, *reduced), {value}, *reduced, op == Op::var ? attributes.number : 0.0);
+        return make(op, rule->result, reduced_dims(dims, *reduced), {value}, *reduced, op == Op::var ? attributes.number : 0.0,
+                    order_for(rule->compute));
     }
     case Op::softmax:
     case Op::log_softmax: {

@@ -36,8 +36,8 @@ Maybe put_back(Builder& b, NodeId base, std::span<const Node> path, NodeId part,
 
 // --- reductions: a row, and the reduced axes dropped unless kept
 Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType dtype = DType::none, double number = 0.0,
-             SourceSpan from = {});
-Maybe standard_deviation(Builder& b, NodeId x, const Axes& axes, bool keepdim, double correction, SourceSpan from = {});
+             SourceSpan from = {}, SumOrder order = {});
+Maybe standard_deviation(Builder& b, NodeId x, const Axes& axes, bool keepdim, double correction, SourceSpan from = {}, SumOrder order = {});
 
 // --- arithmetic
 /// a + alpha * b; alpha other than 1 and -1 fuses in torch's kernels, and so here.
@@ -68,9 +68,10 @@ Maybe mish(Builder& b, NodeId x, SourceSpan from = {});
 Maybe glu(Builder& b, NodeId x, int64_t axis, SourceSpan from = {});
 
 enum class LossReduction : uint8_t { none, mean, sum };
-Maybe mse_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {});
-Maybe l1_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {});
-Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {});
+/// `order`: of the sum over the elements' losses.
+Maybe mse_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {}, SumOrder order = {});
+Maybe l1_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {}, SumOrder order = {});
+Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {}, SumOrder order = {});
 /// nll_loss of log-probabilities [C], [N, C] or [N, C, ...] and class indices without the class axis. An index outside the
 /// classes traps (integer division by zero), so the replay fails before commit and eager raises its own error.
 Maybe nll_loss(Builder& b, NodeId log_probabilities, NodeId target, int64_t ignore_index, LossReduction reduction, SourceSpan from = {});

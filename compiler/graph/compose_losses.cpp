@@ -7,9 +7,9 @@ namespace dyno::graph::compose {
 
 namespace {
 
-Maybe reduced(Builder& b, Maybe value, LossReduction reduction, SourceSpan from) {
+Maybe reduced(Builder& b, Maybe value, LossReduction reduction, SourceSpan from, SumOrder order) {
     if (!value || reduction == LossReduction::none) return value;
-    return reduce(b, reduction == LossReduction::mean ? Op::mean : Op::sum, *value, {}, false, DType::none, 0.0, from);
+    return reduce(b, reduction == LossReduction::mean ? Op::mean : Op::sum, *value, {}, false, DType::none, 0.0, from, order);
 }
 
 std::optional<Refusal> not_pair(const Builder& b, NodeId input, NodeId target) {
@@ -21,25 +21,25 @@ std::optional<Refusal> not_pair(const Builder& b, NodeId input, NodeId target) {
 
 } // namespace
 
-Maybe mse_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from) {
+Maybe mse_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from, SumOrder order) {
     if (auto refusal = not_pair(b, input, target)) return *refusal;
     Steps step(b, from);
     NodeId difference = step(Op::sub, {input, target});
-    return reduced(b, step.done(step(Op::mul, {difference, difference})), reduction, from);
+    return reduced(b, step.done(step(Op::mul, {difference, difference})), reduction, from, order);
 }
 
-Maybe l1_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from) {
+Maybe l1_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from, SumOrder order) {
     if (auto refusal = not_pair(b, input, target)) return *refusal;
     Steps step(b, from);
-    return reduced(b, step.done(step(Op::abs, {step(Op::sub, {input, target})})), reduction, from);
+    return reduced(b, step.done(step(Op::abs, {step(Op::sub, {input, target})})), reduction, from, order);
 }
 
-Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from) {
+Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from, SumOrder order) {
     if (auto refusal = not_pair(b, input, target)) return *refusal;
     Steps step(b, from);
     NodeId rest = step(Op::sub, {step.number(1.0), target});
     NodeId loss = step(Op::sub, {step(Op::mul, {rest, input}), step.take(logsigmoid(b, input, from))});
-    return reduced(b, step.done(loss), reduction, from);
+    return reduced(b, step.done(loss), reduction, from, order);
 }
 
 namespace {

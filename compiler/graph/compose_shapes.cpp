@@ -144,8 +144,8 @@ Maybe movedim(Builder& b, NodeId x, const Axes& source, const Axes& destination,
     return b.build(Op::permute, {x}, {.ints = order}, from);
 }
 
-Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType dtype, double number, SourceSpan from) {
-    Maybe kept = b.build(op, {x}, {.ints = axes, .number = number, .dtype = dtype}, from);
+Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType dtype, double number, SourceSpan from, SumOrder order) {
+    Maybe kept = b.build(op, {x}, {.ints = axes, .number = number, .dtype = dtype, .order = order}, from);
     if (!kept || keepdim) return kept;
     const std::vector<int64_t> dims = b.type(x).dims;
     std::vector<int64_t> out;
@@ -158,11 +158,11 @@ Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType 
     return reshaped(b, *kept, std::move(out), from);
 }
 
-Maybe standard_deviation(Builder& b, NodeId x, const Axes& axes, bool keepdim, double correction, SourceSpan from) {
+Maybe standard_deviation(Builder& b, NodeId x, const Axes& axes, bool keepdim, double correction, SourceSpan from, SumOrder order) {
     DType dtype = b.type(x).dtype;
     NodeId wide = b.cast(x, inner_dtype(dtype), from);
     Steps step(b, from);
-    NodeId root = step(Op::sqrt, {step.take(reduce(b, Op::var, wide, axes, keepdim, DType::none, correction, from))});
+    NodeId root = step(Op::sqrt, {step.take(reduce(b, Op::var, wide, axes, keepdim, DType::none, correction, from, order))});
     return step.done(is_float(dtype) ? step.cast(root, dtype) : root);
 }
 

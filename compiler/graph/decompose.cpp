@@ -26,7 +26,7 @@ struct Parts : Steps {
     NodeId reduced(Op op, NodeId value, const std::vector<int64_t>& axes) {
         // No axes on a node means that it has no dims. What is summed starts from +0.0, which shows where the value is -0.0.
         if (axes.empty()) return op == Op::sum ? (*this)(Op::add, {value, number(0.0)}) : value;
-        return (*this)(op, {value}, {.ints = axes, .dtype = op == Op::sum ? inner : DType::none});
+        return (*this)(op, {value}, {.ints = axes, .dtype = op == Op::sum ? inner : DType::none, .order = node.order});
     }
     int64_t count(const std::vector<int64_t>& axes) const {
         int64_t n = 1;

@@ -2,6 +2,7 @@
 // Values, not objects: nodes are immutable records in one vector, referred to by id, operands before users.
 // No Python here. What Python calls an extern is an index into `externs`; only capture and replay know its callable.
 #pragma once
+#include "compiler/graph/sum_order.h"
 #include "compiler/scalar/dtype.h"
 #include "compiler/support/source_span.h"
 #include <cstdint>
@@ -63,6 +64,7 @@ struct Node {
     double number = 0.0;       // one static floating-point attribute: eps, value of a constant
     int32_t twin = -1;         // index into Graph::externs: the eager call that makes this node's value as an object
     SourceSpan from;
+    SumOrder order; // sum, prod, mean, var
 };
 
 /// An eager call: run at replay in torch or NumPy. `uses` are the nodes whose values it needs as objects (tensors or

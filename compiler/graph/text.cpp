@@ -116,6 +116,8 @@ class Parser {
             } else if (c_.is("twin=")) {
                 if (!c_.integer(first)) return "no number";
                 node.twin = static_cast<int32_t>(first);
+            } else if (c_.is("order=")) {
+                if (!order(node.order)) return "no order";
             } else if (c_.is("at=")) {
                 if (!c_.integer(first) || !c_.is(":") || !c_.integer(second)) return "no code:line";
                 node.from = {static_cast<uint32_t>(first), static_cast<int32_t>(second)};
@@ -124,6 +126,20 @@ class Parser {
             }
         } while (c_.is(","));
         return c_.is("}") ? nullptr : "no }";
+    }
+
+    bool order(SumOrder& order) {
+        const std::string_view kind = c_.word();
+        bool good = true;
+        if (kind == "cascade")
+            order.kind = SumOrder::cascade, good = c_.integer(order.lanes) && order.lanes > 0;
+        else if (kind == "columns")
+            order.kind = SumOrder::columns, good = c_.integer(order.plain) && c_.integer(order.width) && order.width > 0;
+        else if (kind == "pairwise" || kind == "in_turn")
+            order.kind = kind == "pairwise" ? SumOrder::pairwise : SumOrder::in_turn;
+        else
+            return false;
+        return good && (!c_.is("runs") || (c_.integer(order.run) && order.run > 0));
     }
 
     const char* node() {
@@ -198,6 +214,7 @@ std::string to_text(const Graph& graph, NodeId id) {
     if (constant || node.number != 0.0) attributes.push_back(fmt::format("number={}", node.number));
     if (node.op == Op::input)
         if (const std::vector<int64_t>* strides = strides_of(graph, id)) attributes.push_back("strides=" + ints_text(*strides));
+    if (node.order.kind != SumOrder::any) attributes.push_back("order=" + to_text(node.order));
     if (node.twin >= 0) attributes.push_back(fmt::format("twin={}", node.twin));
     if (node.from.code || node.from.line) attributes.push_back(fmt::format("at={}:{}", node.from.code, node.from.line));
     if (!attributes.empty()) out += fmt::format(" {{{}}}", fmt::join(attributes, ", "));

@@ -222,6 +222,20 @@ int torch_num_threads() {
     return static_cast<int>(PyLong_AsLong(n.get()));
 }
 
+int64_t torch_vector_bytes() {
+    if (state.phase != TorchState::Phase::ready) return 0;
+    static int64_t bytes = -1;
+    if (bytes >= 0) return bytes;
+    KeepError keep;
+    const Owned<> backends = Owned<>::steal(PyObject_GetAttrString(state.module, "backends"));
+    const Owned<> cpu = Owned<>::steal(backends ? PyObject_GetAttrString(backends.get(), "cpu") : nullptr);
+    const Owned<> name = Owned<>::steal(cpu ? PyObject_CallMethod(cpu.get(), "get_cpu_capability", nullptr) : nullptr);
+    const char* text = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
+    PyErr_Clear();
+    const std::string_view said = text ? text : "";
+    return bytes = said == "AVX512" ? 64 : said == "AVX2" || said == "DEFAULT" ? 32 : 0;
+}
+
 bool torch_cuda_stream(int device, void*& stream) {
     if (state.phase != TorchState::Phase::ready) return false;
     if (state.call.cuda_stream) return state.call.cuda_stream(device, &stream) == 0;

@@ -20,6 +20,9 @@ PyObject* torch_module();
 /// What the proof refused, in one sentence, or null. Facts are then read by public calls.
 const char* refusal();
 
+/// Bytes of the vectors that torch's CPU kernels were chosen for; 0 if unknown.
+int64_t torch_vector_bytes();
+
 /// torch.get_num_threads(); 0 while torch is not there.
 int torch_num_threads();
 
