@@ -49,6 +49,7 @@ class Grouper {
         if (is_buffer_leaf(id)) return;
         must_[id] = true;
         if (kind(id) != OpKind::movement || node(id).op == Op::cat || node(id).twin < 0 || view_[id]) return;
+        if (!g_.externs[static_cast<size_t>(node(id).twin)].makes_view) return; // a call to check it by, as of sum() without its axis
         view_[id] = true;
         for (NodeId use : g_.externs[static_cast<size_t>(node(id).twin)].uses) need_object(use.index);
     }

@@ -324,5 +324,16 @@ TEST(Schedule, ReshapeThatIsNotAffineReadsACopy) {
     EXPECT_EQ(ran.schedule.nests.size(), 2u);
 }
 
+TEST(Schedule, OnlyTheTwinOfAViewIsCalled) {
+    // sum() without its axis is a reshape; checked replays keep the whole call as its twin, which must not take its place.
+    const Ran ran = check("%0: f32[4] = input {strides=[1]}\n"
+                          "%1: f32[1] = sum %0 {ints=[0]}\n"
+                          "%2: f32[] = reshape %1 {twin=0}\n"
+                          "extern 0 torch.sum (%0)\n"
+                          "output %2 {strides=[]}\n", 1e-6);
+    ASSERT_EQ(ran.schedule.steps.size(), 1u);
+    EXPECT_TRUE(std::holds_alternative<fusion::KernelStep>(ran.schedule.steps[0]));
+}
+
 } // namespace
 } // namespace dyno

@@ -1,0 +1,110 @@
+"""Sums add in eager's order, to the last bit: torch's cascades and NumPy's pairwise sums, whatever the layout, also of computed values."""
+import random
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from twice import program
+
+LAYOUTS = {
+    "plain": lambda x: x,
+    "transposed": lambda x: x.T,
+    "fortran": np.asfortranarray,
+    "stepped": lambda x: np.repeat(x, 2, axis=-1)[..., ::2],
+    "every other row": lambda x: np.repeat(x, 2, axis=0)[::2],
+    "part of rows": lambda x: np.concatenate([x, x], -1)[..., : x.shape[-1]],
+    "swapped": lambda x: np.swapaxes(np.ascontiguousarray(np.swapaxes(x, 0, -1)), 0, -1),
+}
+NUMPY = {
+    "sum": lambda x, axis: x.sum(axis=axis) * 2,
+    "sum computed": lambda x, axis: np.sum(x * x.dtype.type(1.1), axis),
+    "mean": lambda x, axis: x.mean(axis=axis) * 2,
+    "mean twice": lambda x, axis: np.mean(x - x.mean(axis=axis, keepdims=True), axis=axis),
+    "var": lambda x, axis: x.var(axis) * 2,
+    "std": lambda x, axis: np.std(x * x, axis=axis),
+    "prod": lambda x, axis: (x * x.dtype.type(0.1) + 1).prod(axis=axis),
+}
+TORCH = {
+    "sum": lambda x, axis: x.sum(axis) * 1.5,
+    "sum computed": lambda x, axis: (x * 1.1).sum(axis),
+    "mean": lambda x, axis: x.mean(axis) * 1.5,
+    "centred": lambda x, axis: (x - x.mean(axis, keepdim=True)) * 1.5,
+    "mean twice": lambda x, axis: (x - x.mean(axis, keepdim=True)).mean(axis),
+}
+SIZES = [1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 32, 33, 40, 64, 70, 129]
+
+
+def samples(calls, count):
+    """Shapes, axes, layouts and calls drawn once and for all."""
+    draw = random.Random(7)
+    while count:
+        rank = draw.choice([1, 2, 2, 3])
+        shape = tuple(draw.choice(SIZES if rank < 3 else SIZES[:9]) for _ in range(rank))
+        axis = tuple(sorted(draw.sample(range(rank), draw.randint(1, rank))))
+        layout = draw.choice(list(LAYOUTS)) if rank > 1 else "plain"
+        # What NumPy's buffer divides, and what torch's threads may divide, has no order that is known here.
+        inner = axis != tuple(range(rank)) and len(axis) > 1 and layout in ("part of rows", "every other row", "stepped")
+        if np.prod(shape) < 8192 and not inner:
+            count -= 1
+            yield pytest.param(shape, axis, layout, draw.choice(list(calls)), draw.choice(["f4", "f8"]), id=f"{count}")
+
+
+def numbers(shape, dtype, layout):
+    x = np.random.default_rng(sum(shape)).standard_normal(shape) * 3
+    return LAYOUTS[layout](x.astype(dtype))
+
+
+@pytest.mark.parametrize("shape, axis, layout, name, dtype", list(samples(NUMPY, 150)))
+@program()
+def test_numpy(t, shape, axis, layout, name, dtype):
+    call = NUMPY[name]
+    f = t.compile(lambda x: call(x, axis))
+    for _ in range(4):
+        t.call(f, numbers(shape, dtype, layout))
+
+
+@pytest.mark.parametrize("shape, axis, layout, name, dtype", list(samples(TORCH, 150)))
+@program()
+def test_torch(t, shape, axis, layout, name, dtype):
+    call = TORCH[name]
+    f = t.compile(lambda x: call(x, axis))
+    for _ in range(4):
+        t.call(f, torch.from_numpy(numbers(shape, dtype, layout)))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@program()
+def test_losses(t, layout):
+    f = t.compile(lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y, reduction="sum"), F.mse_loss(x, y, reduction="none").sum()))
+    for _ in range(4):
+        t.call(f, torch.from_numpy(numbers((33, 40), "f4", layout)), torch.from_numpy(numbers((33, 40), "f4", layout) * 0.3))
+
+
+@program()
+def test_numbers_of_one_value(t):
+    """Of ten times 0.1 eager's sum is not one; rows of one value are constants here."""
+    f = t.compile(lambda x: (torch.full((10,), 0.1).sum() * x, (x * 0.1).expand(3, 10).sum(1), torch.zeros(0).sum() + x))
+    for _ in range(4):
+        t.call(f, torch.ones(1))
+
+
+@program()
+def test_of_a_loss_in_a_loop(t):
+    """A sum of sums, as training code prints it."""
+    @t.compile
+    def f(xs):
+        total = 0.0
+        for x in xs:
+            total = total + (x - x.mean()).pow(2).mean()
+        return total / len(xs)
+
+    for _ in range(4):
+        t.call(f, [torch.from_numpy(numbers((n, 33), "f4", "plain")) for n in (3, 10, 17)])
+
+
+@program()
+def test_signs_of_zero(t):
+    f = t.compile(lambda x, y: ((x * 0.0).sum(0), (x * -0.0).mean(1), (y * -0.0).sum(0), (y * -0.0).sum(), (y[:3] * -0.0).sum(-1), (y * -0.0).prod(1)))
+    for _ in range(4):
+        t.call(f, torch.ones(5, 40), np.ones((5, 40)))
