@@ -159,8 +159,11 @@ Maybe reduce(Builder& b, Op op, NodeId x, const Axes& axes, bool keepdim, DType 
 }
 
 Maybe standard_deviation(Builder& b, NodeId x, const Axes& axes, bool keepdim, double correction, SourceSpan from, SumOrder order) {
-    DType dtype = b.type(x).dtype;
-    NodeId wide = b.cast(x, inner_dtype(dtype), from);
+    const Type type = b.type(x);
+    const DType dtype = type.dtype;
+    // torch's kernel on the CPU takes the root in f64, too.
+    const bool in_f64 = is_float(dtype) && type.domain == Domain::torch && type.device == DeviceKind::cpu;
+    NodeId wide = b.cast(x, in_f64 ? DType::f64 : inner_dtype(dtype), from);
     Steps step(b, from);
     NodeId root = step(Op::sqrt, {step.take(reduce(b, Op::var, wide, axes, keepdim, DType::none, correction, from, order))});
     return step.done(is_float(dtype) ? step.cast(root, dtype) : root);

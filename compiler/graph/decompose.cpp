@@ -11,6 +11,13 @@ namespace dyno::graph {
 
 namespace {
 
+/// In which dtype a composite is computed. torch's variances on the CPU run in f64: with a mean that is rounded to f32, values far
+/// from zero lie close together for nothing.
+DType inner_of(const Node& n) {
+    if (n.op == Op::var && n.type.device == DeviceKind::cpu && n.type.domain == Domain::torch) return DType::f64;
+    return inner_dtype(n.type.dtype);
+}
+
 /// One composite node being taken apart: its first operand widened, and the steps towards its value.
 struct Parts : Steps {
     Builder& b;
@@ -18,7 +25,7 @@ struct Parts : Steps {
     DType inner;
     NodeId x;
     Parts(Builder& builder, const Node& composite)
-        : Steps(builder, composite.from), b(builder), node(composite), inner(inner_dtype(composite.type.dtype)),
+        : Steps(builder, composite.from), b(builder), node(composite), inner(inner_of(composite)),
           x(cast(composite.operands[0], inner)) {}
 
     bool on_gpu() const { return node.type.device == DeviceKind::cuda; }

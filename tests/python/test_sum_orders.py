@@ -108,3 +108,21 @@ def test_signs_of_zero(t):
     f = t.compile(lambda x, y: ((x * 0.0).sum(0), (x * -0.0).mean(1), (y * -0.0).sum(0), (y * -0.0).sum(), (y[:3] * -0.0).sum(-1), (y * -0.0).prod(1)))
     for _ in range(4):
         t.call(f, torch.ones(5, 40), np.ones((5, 40)))
+
+
+@program()
+def test_variances_far_from_zero(t):
+    """torch's run in f64: a mean rounded to f32 would be thousands of roundings off."""
+    f = t.compile(lambda x: variances(x))
+    torch.manual_seed(3)
+    for place, spread in ((0.0, 1.0), (1e3, 0.01), (1e6, 3.0), (1e3, 0.01)):
+        x = torch.randn(7, 200) * spread + place
+        got = f(x)
+        t.settle()
+        for mine, wide in zip(got, variances(x.double()), strict=True):
+            assert ((mine.double() - wide).abs() <= wide * 2.0**-24).all()
+        t.note(len(got))
+
+
+def variances(x):
+    return x.var(-1), x.std(0), torch.var_mean(x, 1)[0], x[None].std((0, 2), unbiased=False)
