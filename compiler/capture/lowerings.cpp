@@ -290,7 +290,10 @@ Node reduce(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     if (!q) return unusual;
     if (numpy && op == Op::mean && reduced_count(r, *q) == 0) return r.make_native("the mean of nothing warns"), unusual;
     // Products: NumPy's go in turn, along whichever axis.
-    if (op == Op::prod) q->order = numpy && !a.falling_strides(0).empty() ? graph::SumOrder{graph::SumOrder::in_turn} : graph::SumOrder{};
+    if (op == Op::prod && numpy && !a.falling_strides(0).empty())
+        q->order = {.kind = graph::SumOrder::in_turn};
+    else if (op != Op::sum && op != Op::mean)
+        q->order = {};
     return compose::reduce(r.builder(), op, q->walked(r, from), q->axes, q->keepdim, q->dtype, 0.0, from, q->order);
 }
 /// max(x), or max(x, y) of two tensors. (Of a tensor and an axis there are two results.)

@@ -4,7 +4,7 @@
 #include "compiler/codegen/compiled_code.h"
 #include "compiler/codegen/nest_plan.h"
 #include "compiler/codegen/reducer.h"
-#include "compiler/codegen/sum_order.h"
+#include "compiler/codegen/sum_emitter.h"
 #include "compiler/codegen/vector_emitter.h"
 #include <functional>
 #include <optional>

@@ -71,7 +71,7 @@ enum class LossReduction : uint8_t { none, mean, sum };
 /// `order`: of the sum over the elements' losses.
 Maybe mse_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {}, SumOrder order = {});
 Maybe l1_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {}, SumOrder order = {});
-Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {}, SumOrder order = {});
+Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from = {});
 /// nll_loss of log-probabilities [C], [N, C] or [N, C, ...] and class indices without the class axis. An index outside the
 /// classes traps (integer division by zero), so the replay fails before commit and eager raises its own error.
 Maybe nll_loss(Builder& b, NodeId log_probabilities, NodeId target, int64_t ignore_index, LossReduction reduction, SourceSpan from = {});

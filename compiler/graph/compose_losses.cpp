@@ -7,7 +7,7 @@ namespace dyno::graph::compose {
 
 namespace {
 
-Maybe reduced(Builder& b, Maybe value, LossReduction reduction, SourceSpan from, SumOrder order) {
+Maybe reduced(Builder& b, Maybe value, LossReduction reduction, SourceSpan from, SumOrder order = {}) {
     if (!value || reduction == LossReduction::none) return value;
     return reduce(b, reduction == LossReduction::mean ? Op::mean : Op::sum, *value, {}, false, DType::none, 0.0, from, order);
 }
@@ -34,12 +34,12 @@ Maybe l1_loss(Builder& b, NodeId input, NodeId target, LossReduction reduction, 
     return reduced(b, step.done(step(Op::abs, {step(Op::sub, {input, target})})), reduction, from, order);
 }
 
-Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from, SumOrder order) {
+Maybe bce_with_logits(Builder& b, NodeId input, NodeId target, LossReduction reduction, SourceSpan from) {
     if (auto refusal = not_pair(b, input, target)) return *refusal;
     Steps step(b, from);
     NodeId rest = step(Op::sub, {step.number(1.0), target});
     NodeId loss = step(Op::sub, {step(Op::mul, {rest, input}), step.take(logsigmoid(b, input, from))});
-    return reduced(b, step.done(loss), reduction, from, order);
+    return reduced(b, step.done(loss), reduction, from);
 }
 
 namespace {

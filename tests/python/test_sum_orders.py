@@ -59,39 +59,34 @@ def numbers(shape, dtype, layout):
 @program()
 def test_numpy(t, shape, axis, layout, name, dtype):
     call = NUMPY[name]
-    f = t.compile(lambda x: call(x, axis))
-    for _ in range(4):
-        t.call(f, numbers(shape, dtype, layout))
+    t.calls(t.compile(lambda x: call(x, axis)), lambda: (numbers(shape, dtype, layout),))
 
 
 @pytest.mark.parametrize("shape, axis, layout, name, dtype", list(samples(TORCH, 150)))
 @program()
 def test_torch(t, shape, axis, layout, name, dtype):
     call = TORCH[name]
-    f = t.compile(lambda x: call(x, axis))
-    for _ in range(4):
-        t.call(f, torch.from_numpy(numbers(shape, dtype, layout)))
+    t.calls(t.compile(lambda x: call(x, axis)), lambda: (torch.from_numpy(numbers(shape, dtype, layout)),))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @program()
 def test_losses(t, layout):
     f = t.compile(lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y, reduction="sum"), F.mse_loss(x, y, reduction="none").sum()))
-    for _ in range(4):
-        t.call(f, torch.from_numpy(numbers((33, 40), "f4", layout)), torch.from_numpy(numbers((33, 40), "f4", layout) * 0.3))
+    t.calls(f, lambda: (torch.from_numpy(numbers((33, 40), "f4", layout)), torch.from_numpy(numbers((33, 40), "f4", layout) * 0.3)))
 
 
 @program()
 def test_numbers_of_one_value(t):
     """Of ten times 0.1 eager's sum is not one; rows of one value are constants here."""
     f = t.compile(lambda x: (torch.full((10,), 0.1).sum() * x, (x * 0.1).expand(3, 10).sum(1), torch.zeros(0).sum() + x))
-    for _ in range(4):
-        t.call(f, torch.ones(1))
+    t.calls(f, lambda: (torch.ones(1),))
 
 
 @program()
 def test_of_a_loss_in_a_loop(t):
     """A sum of sums, as training code prints it."""
+
     @t.compile
     def f(xs):
         total = 0.0
@@ -99,15 +94,13 @@ def test_of_a_loss_in_a_loop(t):
             total = total + (x - x.mean()).pow(2).mean()
         return total / len(xs)
 
-    for _ in range(4):
-        t.call(f, [torch.from_numpy(numbers((n, 33), "f4", "plain")) for n in (3, 10, 17)])
+    t.calls(f, lambda: ([torch.from_numpy(numbers((n, 33), "f4", "plain")) for n in (3, 10, 17)],))
 
 
 @program()
 def test_signs_of_zero(t):
     f = t.compile(lambda x, y: ((x * 0.0).sum(0), (x * -0.0).mean(1), (y * -0.0).sum(0), (y * -0.0).sum(), (y[:3] * -0.0).sum(-1), (y * -0.0).prod(1)))
-    for _ in range(4):
-        t.call(f, torch.ones(5, 40), np.ones((5, 40)))
+    t.calls(f, lambda: (torch.ones(5, 40), np.ones((5, 40))))
 
 
 @program()

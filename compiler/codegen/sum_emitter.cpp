@@ -1,5 +1,5 @@
 // Row lengths are known, so every ladder is a nest of counted loops. NumPy's halves are a function that calls itself.
-#include "compiler/codegen/sum_order.h"
+#include "compiler/codegen/sum_emitter.h"
 #include <fmt/format.h>
 
 namespace dyno::codegen {

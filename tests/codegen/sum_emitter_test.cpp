@@ -139,25 +139,25 @@ void check_all(const SumOrder& order, std::initializer_list<int64_t> counts, std
                 }
 }
 
-TEST(SumOrder, Cascades) {
+TEST(SumEmitter, Cascades) {
     check_all({.kind = SumOrder::cascade, .lanes = 8}, {8, 33, 100, 999}, {1, 5, 19});
     check_all({.kind = SumOrder::cascade, .lanes = 4}, {70}, {9});
     check_all({.kind = SumOrder::cascade, .lanes = 1}, {1, 3, 4, 7, 63, 64, 300}, {1, 21});
 }
-TEST(SumOrder, LongLadders) { check<float>({2, 40000, true, true}, {.kind = SumOrder::cascade, .lanes = 8}), check<float>({1, 70000, true, false}, {.kind = SumOrder::cascade}); }
-TEST(SumOrder, Columns) {
+TEST(SumEmitter, LongLadders) { check<float>({2, 40000, true, true}, {.kind = SumOrder::cascade, .lanes = 8}), check<float>({1, 70000, true, false}, {.kind = SumOrder::cascade}); }
+TEST(SumEmitter, Columns) {
     check_all({.kind = SumOrder::columns, .plain = 32, .width = 45}, {3, 17, 260}, {45, 90});
     check_all({.kind = SumOrder::columns, .plain = 4, .width = 6}, {40}, {6});
     check_all({.kind = SumOrder::columns, .plain = 16, .width = 16}, {40, 4095}, {16});
     check_all({.kind = SumOrder::columns, .plain = 0, .width = 3}, {40}, {3});
 }
-TEST(SumOrder, Halves) { check_all({.kind = SumOrder::pairwise}, {1, 7, 8, 15, 128, 129, 1000}, {1, 20}); }
-TEST(SumOrder, InTurn) { check_all({.kind = SumOrder::in_turn}, {1, 16, 100}, {1, 7, 40}); }
-TEST(SumOrder, Runs) {
+TEST(SumEmitter, Halves) { check_all({.kind = SumOrder::pairwise}, {1, 7, 8, 15, 128, 129, 1000}, {1, 20}); }
+TEST(SumEmitter, InTurn) { check_all({.kind = SumOrder::in_turn}, {1, 16, 100}, {1, 7, 40}); }
+TEST(SumEmitter, Runs) {
     check_all({.kind = SumOrder::pairwise, .run = 20}, {60}, {3, 33});
     check_all({.kind = SumOrder::cascade, .lanes = 8, .run = 25}, {75}, {3, 33});
 }
-TEST(SumOrder, TooLongToBeKept) {
+TEST(SumEmitter, TooLongToBeKept) {
     // Computed elements of a row that local memory does not hold are added in our own order: as accurate, but not the same.
     const int64_t n = 1 << 20;
     LoopNest nest;
