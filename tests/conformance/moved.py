@@ -119,7 +119,7 @@ def move(value: Any, rng: np.random.Generator) -> Any:
         toward = rng.choice([-np.inf, np.inf], size=value.shape).astype(value.dtype)
         with np.errstate(all="ignore"):
             shifted = np.where((value == 0) | ~np.isfinite(value), value, np.nextafter(value, toward))
-        if isinstance(value, np.ndarray) and value.ndim and value.flags.writeable:
+        if isinstance(value, np.ndarray) and value.flags.writeable:  # a 0-d one too: it is what `out=` named
             value[...] = shifted
             return value
         return value.dtype.type(shifted)

@@ -122,6 +122,17 @@ def test_inexact_programs_are_found_out(program, moves: bool) -> None:  # noqa: 
     assert (moved["value", "result"].apart(plain["value", "result"]) > 0) == moves
 
 
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_what_is_written_in_place_moves(shape: tuple[int, ...]) -> None:
+    def sine(a: np.ndarray) -> None:
+        np.sin(a, out=a)
+
+    case = Case(lambda names: Fresh(sine, lambda number: ((np.full(shape, 0.7),), {})), (0,), (sys.modules[__name__],))
+    plain, moved = case.run()[0].named(), case.moved(1)[0].named()
+    changed = [name for name in plain if name[0] == "value" and moved[name].apart(plain[name]) > 0]
+    assert changed == [("value", "argument 0 afterwards")]
+
+
 def lines_of(*numbers: int) -> list[Seen]:
     return [Seen([("traceback", "", [("f", number)])]) for number in numbers]
 
