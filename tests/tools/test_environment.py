@@ -21,6 +21,11 @@ BUILD = {
     "GTest": ("gtest", "libgtest-dev"),
     "Threads": (None, None),
 }
+# What <> includes, by its first part, where no find_package brings it.
+HEADERS = {"xxhash.h": ("xxhash", "libxxhash-dev")}
+# What brings the other headers: the compiler and its C library, Python, or a row of BUILD.
+BROUGHT = {"fmt", "llvm", "nlohmann", "xeus", "xeus-python", "zmq.hpp", "zmq_addon.hpp", "pybind11", "Python.h", "internal", "opcode.h", "structmember.h", "numpy",
+           "sys", "dlfcn.h", "elf.h", "fcntl.h", "immintrin.h", "link.h", "poll.h", "pthread.h", "sched.h", "stdint.h", "unistd.h", "xmmintrin.h"}  # fmt: skip
 # pip's name -> conda-forge's, where they differ.
 PYTHON = {"torch": "pytorch", "playwright": "playwright-python"}
 ALSO = {"channels", "cxx-compiler", "cmake", "ninja", "ccache", "mold", "pkg-config", "zstd", "zlib", "pybind11", "graphviz", "gmock"}
@@ -42,6 +47,13 @@ def found_by_cmake() -> set[str]:
     return {name for file in files for name in re.findall(r"find_package\(([\w-]+)", file.read_text())}
 
 
+def included() -> set[str]:
+    """First parts of the included names that are no headers of the C++ library."""
+    files = [file for folder in ("compiler", "kernel", "dyno") for end in ("*.cpp", "*.h") for file in (ROOT / folder).rglob(end)]
+    names = {name for file in files for name in re.findall(r"^#include <([^>]+)>", file.read_text(), re.M)}
+    return {name.partition("/")[0] for name in names if "/" in name or "." in name}
+
+
 def requirements() -> set[str]:
     return {re.match(r"[\w-]+", line)[0] for line in (ROOT / "tools/requirements.txt").read_text().splitlines() if line[:1].isalpha()}
 
@@ -57,12 +69,19 @@ def test_it_is_in_both_lists(name: str) -> None:
     assert debians is None or debians in debian()
 
 
+def test_headers_have_a_package() -> None:
+    """A header may lie on one machine by chance and be missing on the next."""
+    assert included() - BROUGHT == HEADERS.keys()
+    for theirs, debians in HEADERS.values():
+        assert theirs in conda() and debians in debian()
+
+
 def test_python_packages_are_in_the_environment() -> None:
     assert {PYTHON.get(name, name) for name in requirements()} <= conda().keys()
 
 
 def test_nothing_else_is_asked_for() -> None:
-    wanted = {theirs for theirs, _ in BUILD.values()} | {PYTHON.get(name, name) for name in requirements()} | ALSO
+    wanted = {theirs for theirs, _ in [*BUILD.values(), *HEADERS.values()]} | {PYTHON.get(name, name) for name in requirements()} | ALSO
     assert conda().keys() - wanted == set()
 
 
