@@ -309,6 +309,8 @@ Value* VectorEmitter::float_op(ScalarOp op, llvm::ArrayRef<Value*> a) {
         return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(ordered(llvm::CmpInst::FCMP_OLT, x, a[1]), a[1], x));
     case ScalarOp::fmin:
         return b.CreateSelect(b.CreateFCmpUNO(x, x), a[1], b.CreateSelect(ordered(llvm::CmpInst::FCMP_OGT, x, a[1]), a[1], x));
+    case ScalarOp::fma:
+        return fma(x, a[1], a[2]);
     case ScalarOp::copysign:
         return copysign(x, a[1]);
     case ScalarOp::logical_not:

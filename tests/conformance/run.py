@@ -24,6 +24,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("DYNO_ABORT_ON_BUG", "1")  # else it would run interpreted, and be equal
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
