@@ -88,6 +88,15 @@ graph::SumOrder Args::sum_order(int k, const std::vector<int64_t>& axes, std::ve
     const int64_t bytes = python::torch_vector_bytes();
     return bytes > 0 ? graph::torch_sum_order(dims, bytes / size_of(t.dtype)) : graph::SumOrder{};
 }
+graph::SumOrder Args::moments_order(int k, size_t trailing) {
+    std::vector<int64_t> strides;
+    const graph::Type t = r_.type_of(args_.values[k], &strides);
+    const bool followed = (t.dtype == DType::f32 || t.dtype == DType::f64) && t.device == graph::DeviceKind::cpu && python::torch_norms_fuse();
+    if (!followed || trailing > t.dims.size()) return {};
+    int64_t count = 1;
+    for (size_t d = t.dims.size() - trailing; d < t.dims.size(); d++) count *= t.dims[d];
+    return graph::torch_moments_order(count, python::torch_vector_bytes() / size_of(t.dtype));
+}
 std::vector<int64_t> Args::falling_strides(int k) {
     std::vector<int64_t> strides, order;
     const graph::Type t = r_.type_of(args_.values[k], &strides);

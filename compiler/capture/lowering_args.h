@@ -34,6 +34,8 @@ class Args {
     void fits(int k, DType dtype);
     /// How eager adds up argument k over these axes (none: all), and which dim it has in place of each; `dense`: what lies as the
     /// argument does, but without gaps.
+    /// Of a norm over the last `trailing` axes.
+    graph::SumOrder moments_order(int k, size_t trailing);
     graph::SumOrder sum_order(int k, const std::vector<int64_t>& axes, std::vector<int64_t>* places = nullptr, bool dense = false);
     /// The dims of more than one element, large strides first; none if a stride is not positive.
     std::vector<int64_t> falling_strides(int k);

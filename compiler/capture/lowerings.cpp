@@ -41,6 +41,9 @@ Node gelu(Recording& r, const BoundArgs& args, Op op, SourceSpan from) {
     if (!x || !how || (*how != "none" && *how != "tanh")) return unusual;
     graph::Attributes attributes;
     attributes.ints = {*how == "tanh"};
+    const graph::Type& type = r.builder().type(x->node);
+    const bool by_onednn = *how == "none" && type.device == graph::DeviceKind::cpu && type.dtype == DType::f32 && type.numel() > 1;
+    attributes.number = by_onednn && python::torch_gelu_drops_zero_sign();
     return r.builder().build(op, {*x}, attributes, from);
 }
 #define DYNO_ACTIVATION(name, inplace_index, call)                                                                                                   \
@@ -402,6 +405,7 @@ Node norm_of(Recording& r, const BoundArgs& args, Op op, int operands, int eps, 
         if (!x || absent) return unusual; // a bias without a weight
         list.push_back(*x);
     }
+    if (op == Op::layer_norm) attributes.order = a.moments_order(0, axes->size());
     return r.builder().build(op, std::span<const Operand>(list), attributes, from);
 }
 } // namespace

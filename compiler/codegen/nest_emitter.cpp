@@ -31,7 +31,8 @@ void NestEmitter::begin_phase(const std::string& symbol) {
     fault_ = alloca_of(b_.getInt64Ty());
     b_.CreateStore(i64(0), fault_);
     value_.assign(nest_.body.size(), nullptr);
-    at_ = Position{std::vector<Value*>(nest_.axes.size(), nullptr), nullptr};
+    at_ = Position{std::vector<Value*>(nest_.axes.size(), nullptr), nullptr, nullptr};
+    moments_.clear();
     buffer_.clear();
     for (size_t k = 0; k < nest_.parameters.size(); k++)
         buffer_.push_back(
@@ -57,7 +58,7 @@ void NestEmitter::emit(CompiledCode& code) {
     end_phase();
     const int64_t first = units * plan_.blocks;
     code.phases.push_back({"phase0", first, first ? total / static_cast<double>(first) : 0, plan_.mode == NestPlan::flat ? 1024 : 1});
-    code.local_bytes = std::max(plan_.local_bytes, plan_.turn ? plan_.group * state_bytes() : 0);
+    code.local_bytes = std::max(plan_.together * plan_.local_bytes, plan_.turn ? plan_.group * state_bytes() : 0);
     if (!plan_.split) return;
     code.shared_bytes = first * plan_.group * state_bytes();
     begin_phase("phase1");
@@ -99,6 +100,7 @@ void NestEmitter::flat_phase() {
 }
 
 void NestEmitter::unit_phase() {
+    if (plan_.together > 1) return rows_together();
     loop(function_->getArg(begin), function_->getArg(end), i64(1), [&](Value* number) {
         Value* row = plan_.split ? b_.CreateUDiv(number, i64(plan_.blocks)) : number;
         Value* block = plan_.split ? b_.CreateURem(number, i64(plan_.blocks)) : nullptr;

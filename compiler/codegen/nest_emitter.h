@@ -6,7 +6,9 @@
 #include "compiler/codegen/reducer.h"
 #include "compiler/codegen/sum_emitter.h"
 #include "compiler/codegen/vector_emitter.h"
+#include <array>
 #include <functional>
+#include <map>
 #include <optional>
 
 namespace dyno::codegen {
@@ -25,6 +27,7 @@ class NestEmitter {
     struct Position {                // where the emission stands, as values of i64
         std::vector<Value*> index;   // by axis: null outside of its loop; of the vector axis: of the first lane
         Value* row_linear = nullptr; // row-major position of the point among the row axes, but the vector axis's part in rows mode
+        Value* together = nullptr;   // which of the rows that are taken together
     };
     struct Accumulator {
         ValueId id;
@@ -61,6 +64,14 @@ class NestEmitter {
     // Sums in eager's order (nest_sums.cpp).
     void ordered_sums(VectorEmitter& e, uint32_t stage);
     Value* ordered_sum(VectorEmitter& e, ValueId id);
+    Elements elements_of(VectorEmitter& e, ValueId id);
+    // Moments (nest_moments.cpp).
+    void rows_together();
+    void each_of(Value* number, Value* rows, uint32_t stage, const std::function<void(Value*)>& body);
+    Value* moment(ValueId id, const Elements& all, int64_t count);
+    ValueId first_moment(ValueId id) const;
+    void make_moments(ValueId first, const Elements& all, Value* rows, int64_t count);
+    Value* of_own_row(Value* stash) { return at_.together ? b_.CreateInBoundsGEP(b_.getInt8Ty(), stash, b_.CreateMul(at_.together, i64(plan_.local_bytes))) : stash; }
     Value* run_sum(VectorEmitter& e, ValueId id, const Elements& all, int64_t count);
     Value* down_columns(VectorEmitter& e, ValueId id, const Elements& all, int64_t count);
     std::pair<Value*, Value*> range_of(size_t axis, Value* block);
@@ -94,6 +105,11 @@ class NestEmitter {
     Position at_;
     Value *turn_from_ = nullptr, *turn_to_ = nullptr; // of the turn axis, within a turn
     std::vector<Value*> buffer_; // by parameter: its address
+    /// By the first moment of an operand: where its rows begin, their means and their variances.
+    struct Moments {
+        Value *rows, *mean, *variance;
+    };
+    std::map<fusion::ValueId, Moments> moments_;
     std::vector<Value*> value_;  // by body value: what is known in the present scope
 };
 

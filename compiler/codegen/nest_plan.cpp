@@ -216,7 +216,8 @@ struct Planner {
         for (ValueId id = 0; id < nest.body.size(); id++) {
             if (plan.ordered[id] != Ordered::stashed) continue;
             const ValueId source = nest.body[id].operands[0];
-            if (plan.stash_offset[source] < 0 && plan.local_bytes + bytes_of_row(source) > most_local_bytes) {
+            const bool must = fusion::is_moment(nest.body[id].how); // of short rows
+            if (!must && plan.stash_offset[source] < 0 && plan.local_bytes + bytes_of_row(source) > most_local_bytes) {
                 plan.ordered[id] = Ordered::no;
                 continue;
             }
@@ -226,6 +227,18 @@ struct Planner {
             const auto has = [&](const auto& list) { return std::find(list.begin(), list.end(), source) != list.end(); };
             if (!has(kept) && !has(reused)) kept.push_back(source);
         }
+    }
+
+    /// Moments are long chains, of which a short row has one.
+    void choose_together() {
+        if (plan.mode != NestPlan::rows || fusion::row_length(nest) > 512) return;
+        bool any = false;
+        for (const Instruction& i : nest.body) {
+            if (i.kind != Instruction::reduce) continue;
+            if (!fusion::is_moment(i.how)) return;
+            any = true;
+        }
+        if (any) plan.together = 4;
     }
 
     /// Sums down columns in one pass, with nothing stored on the way: strips may be taken in any order, and twice.
@@ -356,6 +369,7 @@ NestPlan plan_nest(const LoopNest& nest, const Target& target) {
         p.plan.local_bytes = 0;
     }
     p.stash_ordered();
+    p.choose_together();
     p.choose_group();
     p.choose_split();
     p.estimate();

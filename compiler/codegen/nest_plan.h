@@ -47,6 +47,7 @@ struct NestPlan {
     std::vector<int64_t> stash_offset;                // by body value: bytes in local memory, -1 if not kept
     std::vector<Ordered> ordered;                     // by body value
     int64_t local_bytes = 0;
+    int64_t together = 1; // short rows whose moments are made side by side, each with local memory of its own
     bool split = false; // rows are divided in blocks whose partial results a second phase combines
     size_t split_axis = 0;
     int64_t block = 0, blocks = 1;      // extent of a block along split_axis; how many

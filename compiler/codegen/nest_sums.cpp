@@ -22,6 +22,24 @@ void NestEmitter::ordered_sums(VectorEmitter& e, uint32_t stage) {
 }
 
 Value* NestEmitter::ordered_sum(VectorEmitter& e, ValueId id) {
+    const Elements all = elements_of(e, id);
+    const Instruction& i = nest_.body[id];
+    const SumOrder& order = fusion::order_of(nest_, i);
+    const int64_t count = fusion::row_length(nest_), run = order.run ? order.run : count;
+    if (fusion::is_moment(i.how)) return moment(id, all, count);
+    if (run == count) return run_sum(e, id, all, count);
+    Value* total = alloca_of(all.type);
+    b_.CreateStore(llvm::Constant::getNullValue(all.type), total);
+    loop(i64(0), i64(count), i64(run), [&](Value* start) {
+        Elements part = all;
+        part.first = b_.CreateInBoundsGEP(all.type->getScalarType(), all.first, b_.CreateMul(start, i64(all.stride)));
+        b_.CreateStore(b_.CreateFAdd(b_.CreateLoad(all.type, total), run_sum(e, id, part, run)), total);
+    });
+    return b_.CreateLoad(all.type, total);
+}
+
+/// Where the row of an ordered reduction lies.
+Elements NestEmitter::elements_of(VectorEmitter& e, ValueId id) {
     const Instruction &i = nest_.body[id], &source = nest_.body[i.operands[0]];
     const bool side_by_side = plan_.mode == NestPlan::columns && e.lanes() > 1;
     Elements all{nullptr, side_by_side ? e.register_type(i.dtype) : e.register_scalar(i.dtype), 1};
@@ -37,19 +55,10 @@ Value* NestEmitter::ordered_sum(VectorEmitter& e, ValueId id) {
         at_.index = outside;
     } else {
         all.first = b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(local), i64(plan_.stash_offset[i.operands[0]]));
+        all.first = of_own_row(all.first);
         if (plan_.mode == NestPlan::columns) all.stride = plan_.lanes;
     }
-    const SumOrder& order = fusion::order_of(nest_, i);
-    const int64_t count = fusion::row_length(nest_), run = order.run ? order.run : count;
-    if (run == count) return run_sum(e, id, all, count);
-    Value* total = alloca_of(all.type);
-    b_.CreateStore(llvm::Constant::getNullValue(all.type), total);
-    loop(i64(0), i64(count), i64(run), [&](Value* start) {
-        Elements part = all;
-        part.first = b_.CreateInBoundsGEP(all.type->getScalarType(), all.first, b_.CreateMul(start, i64(all.stride)));
-        b_.CreateStore(b_.CreateFAdd(b_.CreateLoad(all.type, total), run_sum(e, id, part, run)), total);
-    });
-    return b_.CreateLoad(all.type, total);
+    return all;
 }
 
 Value* NestEmitter::run_sum(VectorEmitter& e, ValueId id, const Elements& all, int64_t count) {

@@ -110,7 +110,7 @@ Value* NestEmitter::stash_pointer(VectorEmitter& e, ValueId id) {
     Value* element = plan_.mode == NestPlan::columns ? b_.CreateMul(at_.row_linear, i64(plan_.lanes))
                                                      : b_.CreateAdd(at_.row_linear, at_.index[plan_.vector_axis]);
     Value* offset = b_.CreateAdd(b_.CreateMul(element, i64(size)), i64(plan_.stash_offset[id]));
-    return b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(local), offset);
+    return of_own_row(b_.CreateInBoundsGEP(b_.getInt8Ty(), function_->getArg(local), offset));
 }
 
 } // namespace dyno::codegen

@@ -120,7 +120,8 @@ static void verify_instruction(const LoopNest& nest, ValueId id) {
         DYNO_CHECK(i.arity == 1 && (position ? i.dtype == DType::i64 : i.dtype == nest.body[i.operands[0]].dtype),
                    "a reduction has its dtype");
         DYNO_CHECK(i.which <= nest.orders.size(), "a reduction names an order");
-        const bool adds = i.how == Reduction::sum || i.how == Reduction::prod;
+        const bool moment = is_moment(i.how), adds = moment || i.how == Reduction::sum || i.how == Reduction::prod;
+        DYNO_CHECK(moment == (order_of(nest, i).kind == graph::SumOrder::welford), "moments have the order of moments");
         DYNO_CHECK(!i.which || (adds && (i.dtype == DType::f32 || i.dtype == DType::f64)), "only sums and products of f32 and f64 have an order");
     }
 }

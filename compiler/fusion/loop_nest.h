@@ -45,9 +45,12 @@ struct Parameter {
     bool written = false; // else read only
 };
 
-enum class Reduction : uint8_t { sum, prod, amax, amin, argmax, argmin, first_max, first_min, any, all };
+enum class Reduction : uint8_t { sum, prod, amax, amin, argmax, argmin, first_max, first_min, any, all, welford_mean, welford_var };
+[[nodiscard]] const char* name_of(Reduction how);
 /// Its state has a position in the row beside the element.
 [[nodiscard]] constexpr bool is_positional(Reduction how) { return how >= Reduction::argmax && how <= Reduction::first_min; }
+/// Two of one operand are made together, by a function of the run-time library.
+[[nodiscard]] constexpr bool is_moment(Reduction how) { return how == Reduction::welford_mean || how == Reduction::welford_var; }
 
 /// The order in which a reduction takes in the elements of a row.
 struct RowOrder {

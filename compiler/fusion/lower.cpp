@@ -98,7 +98,8 @@ class Lowering {
     ValueId reduced(NodeId id, const IndexMap& map) {
         static constexpr std::pair<Op, Reduction> rows[] = {
             {Op::sum, Reduction::sum},       {Op::prod, Reduction::prod},     {Op::amax, Reduction::amax}, {Op::amin, Reduction::amin},
-            {Op::argmax, Reduction::argmax}, {Op::argmin, Reduction::argmin},
+            {Op::argmax, Reduction::argmax}, {Op::argmin, Reduction::argmin}, {Op::welford_mean, Reduction::welford_mean},
+            {Op::welford_var, Reduction::welford_var},
             {Op::first_max, Reduction::first_max}, {Op::first_min, Reduction::first_min}, {Op::any, Reduction::any},   {Op::all, Reduction::all}};
         const Node& node = g_[id];
         Instruction i{.kind = Instruction::reduce, .dtype = node.type.dtype, .arity = 1};
@@ -163,10 +164,8 @@ class Lowering {
     void name() {
         std::string text;
         for (const Instruction& i : out_.nest.body) {
-            static constexpr const char* reductions[] = {"sum", "prod", "amax", "amin", "argmax", "argmin", "first_max", "first_min", "any", "all"};
             if (i.kind != Instruction::apply && i.kind != Instruction::reduce) continue;
-            const std::string op =
-                i.kind == Instruction::reduce ? reductions[static_cast<int>(i.how)] : std::string(scalar::info(i.op).name);
+            const std::string op = i.kind == Instruction::reduce ? name_of(i.how) : std::string(scalar::info(i.op).name);
             text += (text.empty() ? "" : "_") + op;
             if (text.size() > 60) break;
         }

@@ -16,7 +16,11 @@
 
 namespace dyno::fusion {
 
-static constexpr const char* reduction_names[] = {"sum", "prod", "amax", "amin", "argmax", "argmin", "first_max", "first_min", "any", "all"};
+const char* name_of(Reduction how) {
+    static constexpr const char* names[] = {"sum",       "prod",      "amax", "amin", "argmax",       "argmin",
+                                            "first_max", "first_min", "any",  "all",  "welford_mean", "welford_var"};
+    return names[static_cast<size_t>(how)];
+}
 
 static std::string affine(const Affine& at) {
     std::string text = std::to_string(at.offset);
@@ -37,7 +41,7 @@ static std::string instruction(const LoopNest& nest, const Instruction& i) {
     case Instruction::load:
         return fmt::format("load {} {}", nest.loads[i.which].parameter, affine(nest.loads[i.which].at));
     case Instruction::reduce:
-        text = fmt::format("reduce {} %{}", reduction_names[static_cast<int>(i.how)], i.operands[0]);
+        text = fmt::format("reduce {} %{}", name_of(i.how), i.operands[0]);
         if (i.which) text += " " + graph::to_text(order_of(nest, i));
         if (i.which && order_of(nest, i).kind == graph::SumOrder::columns) text += " " + affine(nest.orders[i.which - 1].result);
         return text;

@@ -31,7 +31,8 @@ std::vector<int64_t> reduced_dims(std::vector<int64_t> dims, const std::vector<i
 
 /// Eager's order, where it adds the elements as they are.
 SumOrder BuildCall::order_for(DType compute) const {
-    const bool adds = op == Op::sum || op == Op::prod || op == Op::mean || op == Op::var;
+    const bool adds = op == Op::sum || op == Op::prod || op == Op::mean || op == Op::var || op == Op::layer_norm || op == Op::welford_mean ||
+                      op == Op::welford_var;
     const bool followed = placed.device == DeviceKind::cpu && (compute == DType::f32 || compute == DType::f64) && type(0).dtype == compute;
     return adds && followed ? attributes.order : SumOrder{};
 }
@@ -111,11 +112,11 @@ Result<NodeId> BuildCall::normalisation() {
             if (type(i).dims != tail || type(i).dtype != rule->compute) return refuse("weight or bias of another shape or element type");
             uses.push_back(operand(i));
         }
-        return make(op, rule->result, dims, std::move(uses), {trailing}, attributes.number);
+        return make(op, rule->result, dims, std::move(uses), {trailing}, attributes.number, order_for(rule->compute));
     }
     case Op::gelu:
         if (attributes.ints.size() != 1 || (attributes.ints[0] != 0 && attributes.ints[0] != 1)) return refuse("an unknown approximation");
-        return make(op, rule->result, dims, {value}, attributes.ints);
+        return make(op, rule->result, dims, {value}, attributes.ints, attributes.number);
     default:
         return make(op, rule->result, dims, {value}, {}, attributes.number);
     }

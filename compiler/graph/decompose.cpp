@@ -82,7 +82,18 @@ NodeId logsumexp(Parts& p) {
     return p(Op::add, {p(Op::log, {total}), shift});
 }
 
+/// The norm as torch's CPU kernel works it out, step by step.
+NodeId ordered_layer_norm(Parts& p) {
+    const std::vector<int64_t> axes = p.trailing();
+    NodeId centred = p(Op::sub, {p.x, p.reduced(Op::welford_mean, p.x, axes)});
+    NodeId variance = p(Op::add, {p.reduced(Op::welford_var, p.x, axes), p.number(p.node.number)});
+    NodeId value = p(Op::mul, {centred, p(Op::div, {p.number(1.0), p(Op::sqrt, {variance})})});
+    if (p.node.operands.size() > 2) return p(Op::fma, {value, p.weight(1), p.weight(2)});
+    return p.node.operands.size() > 1 ? p(Op::mul, {value, p.weight(1)}) : value;
+}
+
 NodeId layer_norm(Parts& p) {
+    if (p.node.order.kind == SumOrder::welford) return ordered_layer_norm(p);
     std::vector<int64_t> axes = p.trailing();
     NodeId centred = p(Op::sub, {p.x, p.mean_of(p.x, axes)});
     NodeId variance = p.mean_of(p(Op::mul, {centred, centred}), axes);
@@ -173,7 +184,7 @@ NodeId expanded(Builder& builder, const Node& node) {
 bool ends_with_zero(const Node& n) {
     if (n.type.device != DeviceKind::cpu) return false;
     if (n.op == Op::layer_norm) return n.operands.size() < 3;
-    return n.op == Op::gelu && n.ints[0] == 0 && n.type.dtype == DType::f32 && n.type.numel() > 1;
+    return n.op == Op::gelu && n.number != 0;
 }
 
 Graph decompose(const Graph& graph) {

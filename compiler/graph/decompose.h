@@ -10,7 +10,7 @@ namespace dyno::graph {
 [[nodiscard]] Graph decompose(const Graph& graph);
 
 /// Whether eager ends this composite by adding +0.0, which a result of -0.0 shows: torch's CPU kernel of layer_norm takes a bias of zero
-/// where there is none, and oneDNN's gelu, which torch uses for f32 tensors of more than one element, gives +0.0 for -0.0.
+/// where there is none, and the gelu of oneDNN, which torch uses for f32, gives +0.0 for -0.0 on some processors.
 [[nodiscard]] bool ends_with_zero(const Node& composite);
 
 } // namespace dyno::graph

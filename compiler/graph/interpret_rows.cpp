@@ -104,6 +104,12 @@ double centred_squares(const HostArray& x, const Group& group, double mean) {
     return sum.value();
 }
 
+Value moment(Op op, const HostArray& x, const Group& group) {
+    const auto n = static_cast<double>(group.size());
+    const double mean = sum_of(x, group) / n;
+    return Value::of_float(x.dtype, scalar::round_to(x.dtype, op == Op::welford_mean ? mean : centred_squares(x, group, mean) / n));
+}
+
 double most_of(const HostArray& x, const Group& group) {
     double most = -std::numeric_limits<double>::infinity();
     for (int64_t k : group) most = std::isnan(most) || most > x.at(k).number ? most : x.at(k).number;
@@ -173,6 +179,10 @@ HostArray interpret_reduction(const Node& node, const HostArray& x) {
         case Op::sum:
         case Op::prod:
             value = accumulated(node.op, x, groups[g]);
+            break;
+        case Op::welford_mean:
+        case Op::welford_var:
+            value = moment(node.op, x, groups[g]);
             break;
         case Op::amax:
             value = folded(scalar::ScalarOp::maximum, x, groups[g]);

@@ -131,6 +131,10 @@ Result<DTypeRule> reduction_rule(Op op, Domain domain, DType operand, DType requ
     case Op::any:
     case Op::all:
         return DTypeRule{DType::b8, !numpy && operand == DType::u8 ? DType::u8 : DType::b8};
+    case Op::welford_mean:
+    case Op::welford_var:
+        if (operand != DType::f32 && operand != DType::f64) return refuse();
+        return DTypeRule{operand, operand};
     case Op::mean:
     case Op::var: {
         DType compute = requested != DType::none ? requested : operand;

@@ -10,6 +10,7 @@ namespace dyno::graph {
 namespace {
 
 constexpr int64_t threads_from = 32768; // elements from which torch may divide a call among threads
+constexpr int64_t most_moments = 8192;  // elements of a row
 constexpr int64_t numpy_buffer = 8192;  // elements that NumPy gathers at a time
 
 struct Run {
@@ -73,6 +74,10 @@ SumOrder torch_sum_order(std::span<const ReducedDim> dims, int64_t lanes) {
     return {.kind = SumOrder::columns, .plain = next.extent / 4 * 4, .width = next.extent};
 }
 
+SumOrder torch_moments_order(int64_t count, int64_t lanes) {
+    return count > 1 && count <= most_moments ? SumOrder{.kind = SumOrder::welford, .lanes = lanes} : SumOrder{};
+}
+
 SumOrder numpy_sum_order(std::span<const ReducedDim> dims) {
     std::vector<Run> rows, others;
     if (!runs_of(dims, true, rows) || !runs_of(dims, false, others)) return {};
@@ -101,6 +106,9 @@ std::string to_text(const SumOrder& order) {
         break;
     case SumOrder::in_turn:
         text = "in_turn";
+        break;
+    case SumOrder::welford:
+        text = fmt::format("welford {}", order.lanes);
         break;
     }
     return order.run ? text + fmt::format(" runs {}", order.run) : text;

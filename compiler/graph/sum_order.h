@@ -16,6 +16,7 @@ struct SumOrder {
         columns,  // torch across rows: of every `width` results the first `plain` are ladders, the others ladders by fours
         pairwise, // NumPy along its fastest axis: halved down to 128 elements, which are eight interleaved sums
         in_turn,  // one element after the other
+        welford,  // moments in torch's norms: `lanes` interleaved rows of running means, sixteen terms at a time, joined in pairs
     } kind = any;
     int64_t lanes = 1;
     int64_t plain = 0, width = 1;
@@ -40,6 +41,8 @@ struct ReducedDim {
 void sort_reduced(std::span<ReducedDim> dims);
 /// torch.sum over the reduced dims (sorted), vectors of `lanes` elements. `any` for what depends on the number of threads.
 [[nodiscard]] SumOrder torch_sum_order(std::span<const ReducedDim> dims, int64_t lanes);
+/// torch's layer_norm of rows of `count` elements. `any` for what is not kept on chip, and for rows of one element.
+[[nodiscard]] SumOrder torch_moments_order(int64_t count, int64_t lanes);
 /// numpy.add.reduce over the reduced dims (sorted). `any` where NumPy's buffer divides the rows.
 [[nodiscard]] SumOrder numpy_sum_order(std::span<const ReducedDim> dims);
 

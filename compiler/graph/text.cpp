@@ -133,6 +133,8 @@ class Parser {
         bool good = true;
         if (kind == "cascade")
             order.kind = SumOrder::cascade, good = c_.integer(order.lanes) && order.lanes > 0;
+        else if (kind == "welford")
+            order.kind = SumOrder::welford, good = c_.integer(order.lanes) && order.lanes > 0;
         else if (kind == "columns")
             order.kind = SumOrder::columns, good = c_.integer(order.plain) && c_.integer(order.width) && order.width > 0;
         else if (kind == "pairwise" || kind == "in_turn")

@@ -135,6 +135,8 @@ class Verifier {
         const bool element = n.op == Op::first_max || n.op == Op::first_min;
         if ((argument || element) && n.ints.size() != 1) error(id, "needs one axis");
         if (element && !is_float(operand)) error(id, "operand is {}, expected a float", name_of(operand));
+        const bool moment = n.op == Op::welford_mean || n.op == Op::welford_var;
+        if (moment != (n.order.kind == SumOrder::welford)) error(id, "moments have the order of moments, and nothing else has");
         if (truth && operand != DType::b8) error(id, "operand is {}, expected b8", name_of(operand));
         DType expected = argument ? DType::i64 : operand;
         if (n.type.dtype != expected) error(id, "is {}, expected {}", name_of(n.type.dtype), name_of(expected));

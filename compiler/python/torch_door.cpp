@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <string>
 
 #include "compiler/python/probe.h"
@@ -222,10 +223,13 @@ int torch_num_threads() {
     return static_cast<int>(PyLong_AsLong(n.get()));
 }
 
-int64_t torch_vector_bytes() {
-    if (state.phase != TorchState::Phase::ready) return 0;
-    static int64_t bytes = -1;
-    if (bytes >= 0) return bytes;
+namespace {
+enum class Capability : uint8_t { other, plain, avx2 };
+
+Capability torch_capability() {
+    if (state.phase != TorchState::Phase::ready) return Capability::other;
+    static std::optional<Capability> known;
+    if (known) return *known;
     KeepError keep;
     const Owned<> backends = Owned<>::steal(PyObject_GetAttrString(state.module, "backends"));
     const Owned<> cpu = Owned<>::steal(backends ? PyObject_GetAttrString(backends.get(), "cpu") : nullptr);
@@ -233,8 +237,27 @@ int64_t torch_vector_bytes() {
     const char* text = name ? PyUnicode_AsUTF8(name.get()) : nullptr;
     PyErr_Clear();
     const std::string_view said = text ? text : "";
-    return bytes = said == "AVX512" ? 64 : said == "AVX2" || said == "DEFAULT" ? 32 : 0;
+    known = said == "AVX512" || said == "AVX2" ? Capability::avx2 : said == "DEFAULT" ? Capability::plain : Capability::other;
+    return *known;
 }
+} // namespace
+
+int64_t torch_vector_bytes() {
+    return torch_capability() == Capability::other ? 0 : 32;
+}
+
+bool torch_gelu_drops_zero_sign() {
+    if (state.phase != TorchState::Phase::ready) return false;
+    static std::optional<bool> known;
+    if (known) return *known;
+    const KeepError keep;
+    const Owned<> truth = call_source("gelu_drops_zero_sign", {});
+    PyErr_Clear();
+    known = truth.get() == Py_True;
+    return *known;
+}
+
+bool torch_norms_fuse() { return torch_capability() == Capability::avx2; }
 
 bool torch_cuda_stream(int device, void*& stream) {
     if (state.phase != TorchState::Phase::ready) return false;

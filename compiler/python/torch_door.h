@@ -20,8 +20,12 @@ PyObject* torch_module();
 /// What the proof refused, in one sentence, or null. Facts are then read by public calls.
 const char* refusal();
 
-/// Bytes of the vectors that torch's CPU kernels were chosen for; 0 if unknown.
+/// Bytes of the vectors in which torch's sums and norms add; 0 if unknown. For wider ones than AVX2's they have no code.
 int64_t torch_vector_bytes();
+/// Whether its norms multiply and add in one rounding: where the processor has that.
+bool torch_norms_fuse();
+/// Whether gelu of f32 tensors on the CPU gives +0.0 for -0.0: that differs among the processors that oneDNN has code for.
+bool torch_gelu_drops_zero_sign();
 
 /// torch.get_num_threads(); 0 while torch is not there.
 int torch_num_threads();

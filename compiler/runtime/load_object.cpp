@@ -1,6 +1,7 @@
 // Sections that are kept at run time go one after another into one mapping; behind them a stub for each C function called,
 // since these lie further away than a call reaches. Written, relocated, then made read-only and executable.
 #include "compiler/runtime/load_object.h"
+#include "compiler/runtime/row_moments.h"
 #include <cmath>
 #include <cstring>
 #include <elf.h>
@@ -22,7 +23,9 @@ CodeMemory::~CodeMemory() {
 
 namespace {
 
-/// The C functions that generated code may call.
+template <class T> using Moments = void (*)(const T* const*, int64_t, int64_t, int64_t, T*, T*);
+
+/// The functions that generated code may call.
 void* c_function(const std::string& name) {
     using F = float (*)(float);
     using D = double (*)(double);
@@ -61,6 +64,8 @@ void* c_function(const std::string& name) {
         DYNO_ONE(rint),
         {"fma", reinterpret_cast<void*>(static_cast<double (*)(double, double, double)>(::fma))},
         {"fmaf", reinterpret_cast<void*>(static_cast<float (*)(float, float, float)>(::fmaf))},
+        {"dyno_row_moments_f32", reinterpret_cast<void*>(static_cast<Moments<float>>(row_moments))},
+        {"dyno_row_moments_f64", reinterpret_cast<void*>(static_cast<Moments<double>>(row_moments))},
         {"memcpy", reinterpret_cast<void*>(static_cast<void* (*)(void*, const void*, size_t)>(::memcpy))},
         {"memset", reinterpret_cast<void*>(static_cast<void* (*)(void*, int, size_t)>(::memset))},
     };

@@ -65,6 +65,11 @@ TEST(SumOrder, Numpy) {
     EXPECT_EQ(numpy_order({{9, -1, true}}), "");
 }
 
+TEST(SumOrder, MomentsOfShortRowsOnly) {
+    EXPECT_EQ(to_text(torch_moments_order(768, 8)), "welford 8");
+    EXPECT_EQ(to_text(torch_moments_order(8192, 4)), "welford 4");
+    for (int64_t count : {0, 1, 8193}) EXPECT_EQ(torch_moments_order(count, 8), SumOrder{});
+}
 TEST(SumOrder, SortsReducedDimsAmongTheirPlaces) {
     Dims dims{{2, 1, true, 0}, {3, 50, false, 1}, {5, 2, true, 2}, {1, 77, true, 3}};
     sort_reduced(dims);

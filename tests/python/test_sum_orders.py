@@ -76,6 +76,43 @@ def test_losses(t, layout):
     t.calls(f, lambda: (torch.from_numpy(numbers((33, 40), "f4", layout)), torch.from_numpy(numbers((33, 40), "f4", layout) * 0.3)))
 
 
+NORMS = {
+    "with both": lambda x, w, b: F.layer_norm(x, w.shape, w, b),
+    "with a weight": lambda x, w, b: F.layer_norm(x, w.shape, w),
+    "alone": lambda x, w, b: F.layer_norm(x, w.shape) * 1.5,
+    "of a sum": lambda x, w, b: F.layer_norm(x + x.relu(), w.shape, w, b).relu(),
+    "of a transposed sum": lambda x, w, b: F.layer_norm((x.movedim(-1, 0) + 1).movedim(0, -1), w.shape, w, b, 1e-3),
+    "twice": lambda x, w, b: F.layer_norm(x + F.layer_norm(x, w.shape), w.shape, w, b),
+    "of two axes": lambda x, w, b: F.layer_norm(x, x.shape[-2:]),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 31, 33, 128, 300, 1000])
+@program()
+def test_norms(t, n, name):
+    """torch's layer_norm works its moments out in an order of its own, and then rounds step by step."""
+    norm = NORMS[name]
+    f = t.compile(lambda x, w, b: norm(x, w, b))
+    for dtype in "f4", "f8":
+        for place in 0, 1000:
+            t.calls(f, lambda: tuple(torch.from_numpy(numbers(shape, dtype, "plain") + place) for shape in ((3, 5, n), (n,), (n,))), times=4)
+
+
+@program()
+def test_norms_of_odd_numbers(t):
+    f = t.compile(lambda x, w, b: NORMS["with both"](x, w, b))
+    for place in 0, 20, 39:
+        for odd in float("inf"), float("-inf"), float("nan"), 1e38, -0.0:
+
+            def made():
+                x = torch.ones(3, 40)
+                x[1, place] = odd
+                return x, torch.full((40,), -1.0), torch.zeros(40)
+
+            t.calls(f, made)
+
+
 @program()
 def test_numbers_of_one_value(t):
     """Of ten times 0.1 eager's sum is not one; rows of one value are constants here."""
