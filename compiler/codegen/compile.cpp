@@ -146,10 +146,12 @@ CompiledCode compile_for_gpu(const fusion::LoopNest& nest, const Target& target)
     for (const fusion::Access& load : nest.loads) pieces |= is_piece(nest, load, plan.lanes);
     for (const fusion::Store& store : nest.stores) pieces |= is_piece(nest, store.to, plan.lanes);
     if (pieces) {
-        CompiledCode same;
         GridPlan narrow = plan;
         narrow.wide_memory = false;
-        code.unaligned = ptx_of(nest, narrow, target, same);
+        code.unaligned = [nest, narrow, target] {
+            CompiledCode same;
+            return ptx_of(nest, narrow, target, same);
+        };
     }
     return code;
 }

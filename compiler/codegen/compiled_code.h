@@ -1,4 +1,4 @@
-// CompiledCode: machine code of one LoopNest with its signature. Plain data: made by codegen, loaded by runtime, kept on
+// CompiledCode: machine code of one LoopNest with its signature. Plain data, but for code that is made on demand: made by codegen, loaded by runtime, kept on
 // disk by cache. No LLVM here.
 //
 // Code is a relocatable object whose phases are run in order, each over its own range of units, which threads may divide
@@ -8,6 +8,7 @@
 #pragma once
 #include "compiler/fusion/loop_nest.h"
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,7 +50,7 @@ struct CompiledCode {
     Target target;
     int level = 0;
     std::vector<uint8_t> object; // x86: ELF relocatable; nvptx: PTX text, whose kernels take the buffers, the scalars' words, `shared`
-    std::vector<uint8_t> unaligned; // nvptx: the same for buffers that are not aligned to 16 bytes
+    std::function<std::vector<uint8_t>()> unaligned; // nvptx: makes the same for buffers that are not aligned to 16 bytes, which are rare; may be empty
     std::vector<Phase> phases;
     int64_t shared_bytes = 0;
     int64_t local_bytes = 0;

@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t most_values = 64;    // elements of a row in a thread's registers
 constexpr int flat_threads = 128;
+constexpr int64_t small_flat = 16384;  // elements
+constexpr int64_t small_rows = 65536;
+constexpr size_t long_body = 12; // values; assembling takes as long as the code is
 constexpr int64_t multiprocessors = 132; // of an H200; a multiple of it keeps all busy to the end
 
 int64_t power_of_two_from(int64_t n) {
@@ -24,6 +27,9 @@ int64_t stride_of(const Access& access) { return access.at.strides.empty() ? 0 :
 
 int choose_lanes(const LoopNest& nest) {
     if (nest.axes.empty()) return 1;
+    // Too little work for all threads, and memory does not count: the shortest code is there soonest.
+    const bool flat = std::none_of(nest.axes.begin(), nest.axes.end(), [](const fusion::Axis& axis) { return axis.kind == fusion::Axis::row; });
+    if (flat && fusion::row_count(nest) <= small_flat) return 1;
     int64_t lanes = 1;
     const auto want = [&](const Access& access) {
         const int64_t size = size_of(nest.parameters[access.parameter].dtype);
@@ -45,6 +51,9 @@ int64_t inputs_kept(const LoopNest& nest, const NestPlan& plan) {
     return std::clamp<int64_t>(plan.stages > 1 ? loads : 1, 1, 2);
 }
 
+/// Steps of a row that are written out: what is in flight to memory.
+int row_unroll(const LoopNest& nest, int64_t steps) { return static_cast<int>(std::min<int64_t>(nest.body.size() > long_body ? 2 : 4, steps)); }
+
 /// Measured on an H200 with rows of 4,096 and 8,192: few threads with much of the row each need few barriers and have much memory in flight.
 void plan_rows(const LoopNest& nest, GridPlan& plan) {
     plan.positions = fusion::row_length(nest);
@@ -57,13 +66,16 @@ void plan_rows(const LoopNest& nest, GridPlan& plan) {
     // Neighbours in a warp read neighbouring memory: a short row has a warp, or as many threads as it has pieces.
     int64_t sharers = std::clamp<int64_t>(sharers_for(wanted), std::min<int64_t>(32, sharers_for(1)), 1024);
     plan.resident = (groups + sharers - 1) / sharers * plan.lanes * kept <= (sharers > 512 ? 32 : most_values);
-    if (!plan.resident) sharers = std::min<int64_t>(1024, sharers_for(4)); // rows that are read again: few at a time, so that caches hold them
+    // In one pass over little nothing is gained by registers.
+    if (plan.nest.stages == 1 && plan.positions * plan.unit_count <= small_rows) plan.resident = false;
+    else if (!plan.resident) sharers = std::min<int64_t>(1024, sharers_for(4)); // rows that are read again: few at a time, so that caches hold them
     // Short work on rows of f32 that a block keeps: more threads, as many blocks.
     if (plan.resident && sharers == 256 && kept == 1 && narrowest == 4 && plan.nest.stages > 1 && nest.body.size() <= 8) sharers = 512, plan.least_blocks = 3;
     plan.sharers = static_cast<int>(sharers);
     plan.steps = static_cast<int>((groups + sharers - 1) / sharers);
     plan.units = static_cast<int>(power_of_two_from(std::clamp<int64_t>(128 / sharers, 1, plan.unit_count)));
-    plan.unroll = plan.resident ? 1 : static_cast<int>(std::min<int64_t>(4, plan.steps));
+    plan.unroll = plan.resident ? 1 : row_unroll(nest, plan.steps);
+    if (plan.positions * plan.unit_count <= small_rows) plan.unroll = 1;
 }
 
 /// Long rows that several passes need: blocks of a cluster have a piece each, as much as plan_rows() would keep of a row.
@@ -87,12 +99,12 @@ void plan_cluster(const LoopNest& nest, GridPlan& plan) {
 }
 
 /// Rows that are read once although they do not fit: many at a time.
-void plan_single_pass(GridPlan& plan) {
+void plan_single_pass(const LoopNest& nest, GridPlan& plan) {
     if (plan.resident || plan.nest.stages != 1 || plan.sharers < 256) return;
     const int64_t groups = (plan.positions + plan.lanes - 1) / plan.lanes;
     plan.sharers = 256;
     plan.steps = static_cast<int>((groups + plan.sharers - 1) / plan.sharers);
-    plan.unroll = static_cast<int>(std::min<int64_t>(4, plan.steps));
+    plan.unroll = row_unroll(nest, plan.steps);
     plan.least_blocks = 4;
 }
 
@@ -131,7 +143,7 @@ void split(const LoopNest& nest, GridPlan& plan) {
     plan.parts = (plan.positions + plan.part_length - 1) / plan.part_length;
     plan.resident = false;
     plan.steps = static_cast<int>(steps_each);
-    plan.unroll = static_cast<int>(std::min<int64_t>(columns ? 8 : 4, steps_each));
+    plan.unroll = columns ? static_cast<int>(std::min<int64_t>(8, steps_each)) : row_unroll(nest, steps_each);
 }
 
 } // namespace
@@ -168,7 +180,7 @@ GridPlan plan_grid(const LoopNest& nest, bool wide_memory, bool clusters) {
         if (plan.cluster) return plan;
         plan.nest = std::move(paired);
     }
-    if (rows) plan_single_pass(plan);
+    if (rows) plan_single_pass(nest, plan);
     plan.part_length = plan.positions;
     split(nest, plan);
     return plan;

@@ -52,7 +52,9 @@ void check_assembles(const LoopNest& nest, int spilled = 0) {
         const size_t stores = said.find(" bytes spill stores");
         ASSERT_NE(stores, std::string::npos) << said;
         EXPECT_LE(std::stoi(said.substr(said.rfind(' ', stores - 1) + 1)), spilled) << said;
-        if (!code.unaligned.empty()) assembled({code.unaligned.begin(), code.unaligned.end()}, target.cpu);
+        if (!code.unaligned) continue;
+        const std::vector<uint8_t> same = code.unaligned();
+        assembled({same.begin(), same.end()}, target.cpu);
     }
 }
 
@@ -77,8 +79,14 @@ TEST(Grid, ChainIsOneVectorAccessAnOperand) {
     EXPECT_EQ(count(text, "fma."), 0u);
     ASSERT_EQ(code.phases.size(), 1u);
     EXPECT_EQ(code.phases[0].blocks * code.phases[0].threads * 4, 1 << 20);
-    EXPECT_FALSE(code.unaligned.empty());
+    EXPECT_TRUE(static_cast<bool>(code.unaligned));
     check_assembles(chain(1 << 20));
+}
+TEST(Grid, LittleWorkIsShortCode) {
+    const codegen::GridPlan flat = codegen::plan_grid(chain(16384), true, true), large = codegen::plan_grid(chain(16388), true, true);
+    EXPECT_EQ(flat.lanes, 1);
+    EXPECT_EQ(large.lanes, 4);
+    check_assembles(chain(16));
 }
 TEST(Grid, OddLengthsHaveSingleElementsAtTheEnd) {
     for (int64_t n : {1, 3, 7, 1003}) check_assembles(chain(n));

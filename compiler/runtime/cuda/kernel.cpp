@@ -1,4 +1,4 @@
-// Loading and launching on a GPU. Code for unaligned buffers is assembled when the first such buffer comes.
+// Loading and launching on a GPU. Code for unaligned buffers is made when the first such buffer comes.
 #include "compiler/runtime/cuda/kernel.h"
 #include "compiler/runtime/cuda/driver.h"
 #include <cstring>
@@ -39,6 +39,18 @@ struct Kernel::Loaded {
     Code aligned;
     mutable Code unaligned; // made on demand under `mutex`
     mutable std::mutex mutex;
+
+    bool make_unaligned() const noexcept {
+        const std::lock_guard lock(mutex);
+        if (unaligned.module) return true;
+        try {
+            auto made = load_code(code.unaligned(), code.phases, device);
+            if (made) unaligned = *made;
+            return static_cast<bool>(made);
+        } catch (const std::exception&) {
+            return false; // the segment runs natively
+        }
+    }
 };
 
 Kernel::Kernel(std::unique_ptr<Loaded> loaded) : loaded_(std::move(loaded)) {}
@@ -76,13 +88,8 @@ bool Kernel::launch(void* const* buffers, const uint64_t* scalars, void* scratch
     for (uint32_t k = 0; k < l.code.scalars; k++) arguments[l.code.buffers + k] = const_cast<uint64_t*>(&scalars[k]);
     arguments[count - 1] = &scratch;
     const Code* code = &l.aligned;
-    if (bits % 16 != 0 && !l.code.unaligned.empty()) {
-        const std::lock_guard lock(l.mutex);
-        if (!l.unaligned.module) {
-            auto made = load_code(l.code.unaligned, l.code.phases, l.device);
-            if (!made) return false;
-            l.unaligned = *made;
-        }
+    if (bits % 16 != 0 && l.code.unaligned) {
+        if (!l.make_unaligned()) return false;
         code = &l.unaligned;
     }
     for (size_t k = 0; k < l.code.phases.size(); k++) {
