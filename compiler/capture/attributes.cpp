@@ -339,6 +339,8 @@ Recording::Before Recording::store_attribute(Activation& a, const Instruction& i
     }
     if (!names().is_plain_instance_type(type) || (shadows_[id].kind != Shadow::object && shadows_[id].kind != Shadow::fresh))
         return stop(a, std::string("an attribute of a ") + type->tp_name + " is set", "");
+    if (shadows_[id].kind == Shadow::fresh && segment_.fresh[shadows_[id].fresh_index].kind != NewObject::instance) // its parts are items
+        return stop(a, std::string("an attribute of a ") + type->tp_name + " is set", "");
     PyObject* setter = _PyType_Lookup(type, interned("__setattr__"));
     guard_type_attribute(type, interned("__setattr__"), setter);
     if (setter != _PyType_Lookup(&PyBaseObject_Type, interned("__setattr__"))) {

@@ -351,7 +351,6 @@ Recording::Before Recording::call_reversed(Activation& a, const Call& c) {
     it.kind = IteratorShadow::reversed;
     it.bases = {canonical(c.args[0])};
     it.items.assign(items->rbegin(), items->rend());
-    it.length = static_cast<int64_t>(it.items.size());
     return pend_fixed(iterator(std::move(it), nullptr));
 }
 

@@ -230,6 +230,7 @@ bool Recording::set_fresh_dict_item(ShadowId id, ShadowId key, ShadowId value) {
         }
     parts.push_back(key);
     parts.push_back(value);
+    at(id).changes++;
     return true;
 }
 
@@ -239,6 +240,7 @@ void Recording::remove_fresh_dict_item(ShadowId id, PyObject* key) {
         PyObject* mine = at(parts[k]).real;
         if (!mine || canonical_key(mine) != key) continue;
         parts.erase(parts.begin() + static_cast<long>(k), parts.begin() + static_cast<long>(k) + 2);
+        at(id).changes++;
         return;
     }
 }
@@ -406,7 +408,8 @@ Recording::Before Recording::delete_attribute(Activation& a, PyObject* name) {
     PyObject* object = a.sp[-1];
     const ShadowId id = canonical(a.shadow(a.sp - 1));
     PyTypeObject* type = Py_TYPE(object);
-    if (!id || shadows_[id].kind != Shadow::fresh || shadows_[id].type != type || !names().is_plain_instance_type(type)) return stop(a, "a del statement of an attribute", "");
+    if (!id || shadows_[id].kind != Shadow::fresh || shadows_[id].type != type || !names().is_plain_instance_type(type) || segment_.fresh[shadows_[id].fresh_index].kind != NewObject::instance)
+        return stop(a, "a del statement of an attribute", "");
     PyObject* deleter = _PyType_Lookup(type, interned("__delattr__"));
     PyObject* found = _PyType_Lookup(type, name);
     if (deleter != _PyType_Lookup(&PyBaseObject_Type, interned("__delattr__")) || (found && Py_TYPE(found)->tp_descr_set)) return stop(a, "a del statement of an attribute", "");

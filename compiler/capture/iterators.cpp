@@ -11,10 +11,10 @@ ShadowId Recording::iterate(ShadowId given, PyObject* object) {
     IteratorShadow it;
     if (shadows_[id].kind == Shadow::iterator) {
         const IteratorShadow& mine = iterators_[iterator_of_[id]];
-        if (mine.kind == IteratorShadow::dict_keys || mine.kind == IteratorShadow::dict_values || mine.kind == IteratorShadow::dict_items || PyRange_Check(object)) {
+        if (is_of_dict(mine) || PyRange_Check(object)) {
             it = mine; // a view or a range: its iterator starts anew
             it.position = 0;
-            return iterator(std::move(it), nullptr);
+            return view_again(it) ? iterator(std::move(it), nullptr) : 0;
         }
         if (mine.kind == IteratorShadow::generator) return refuse("a generator object that library code goes through"), 0;
         return id;
@@ -30,7 +30,7 @@ ShadowId Recording::iterate(ShadowId given, PyObject* object) {
         if (!pairs) return 0;
         it.kind = IteratorShadow::dict_keys;
         it.bases = {id};
-        for (size_t k = 0; k < pairs->size(); k += 2) it.items.push_back((*pairs)[k]);
+        it.items = std::move(*pairs);
     } else {
         auto items = items_of(id, object);
         if (!items) return 0;
@@ -38,8 +38,47 @@ ShadowId Recording::iterate(ShadowId given, PyObject* object) {
         it.bases = {id};
         it.items = std::move(*items);
     }
-    it.length = static_cast<int64_t>(it.items.size());
+    it.changes = shadows_[id].changes;
     return iterator(std::move(it), nullptr);
+}
+
+/// A view shows what its dict holds now. False: that is not known.
+bool Recording::view_again(IteratorShadow& it) {
+    if (!is_of_dict(it)) return true;
+    const ShadowId base = canonical(it.bases[0]);
+    if (shadows_[base].kind == Shadow::object && shadows_[base].written) return refuse("a view of a dict that was changed");
+    if (shadows_[base].kind == Shadow::fresh) it.items = shadows_[base].parts;
+    it.changes = shadows_[base].changes;
+    return true;
+}
+
+/// How many items there are now to go through in all.
+int64_t Recording::items_now(const IteratorShadow& it) const {
+    if (it.kind == IteratorShadow::range || it.kind == IteratorShadow::rows) return it.length;
+    if (is_of_dict(it)) return static_cast<int64_t>(it.items.size() / 2);
+    const Shadow* base = it.bases.empty() ? nullptr : &shadows_[canonical(it.bases[0])];
+    if (it.kind == IteratorShadow::sequence && base && base->kind == Shadow::fresh && base->type == &PyList_Type) return static_cast<int64_t>(base->parts.size());
+    return static_cast<int64_t>(it.items.size());
+}
+
+/// The k-th item as it is now: lists and dicts are read when it is asked for. 0: not known.
+ShadowId Recording::item_now(const IteratorShadow& it, int64_t k) {
+    const auto index = static_cast<size_t>(k);
+    const ShadowId base = it.bases.empty() ? 0 : canonical(it.bases[0]);
+    const bool list = base && shadows_[base].type == &PyList_Type && (shadows_[base].kind == Shadow::fresh || shadows_[base].kind == Shadow::object);
+    if (is_of_dict(it)) {
+        const ShadowId key = it.items[2 * index];
+        if (it.kind == IteratorShadow::dict_keys) return key;
+        ShadowId value = it.items[2 * index + 1];
+        if (shadows_[base].kind == Shadow::fresh) value = shadows_[base].changes == it.changes ? shadows_[base].parts[2 * index + 1] : 0;
+        else if (shadows_[base].kind == Shadow::object) value = read_item(base, at(key).real, Py_None); // has a place since the keys were read
+        return it.kind == IteratorShadow::dict_values || !value ? value : fresh(NewObject::tuple, {key, value}, &PyTuple_Type);
+    }
+    if (!list) return it.items[index];
+    const int64_t place = it.kind == IteratorShadow::reversed ? static_cast<int64_t>(it.items.size()) - 1 - k : k;
+    if (shadows_[base].kind == Shadow::object) return read_index(base, place, Py_None); // likewise
+    const std::vector<ShadowId>& now = shadows_[base].parts;
+    return place < static_cast<int64_t>(now.size()) ? now[static_cast<size_t>(place)] : 0;
 }
 
 /// Moves on: the next element's shadow, or nothing at the end.
@@ -82,14 +121,13 @@ std::optional<ShadowId> Recording::next_of(ShadowId given) {
         return fresh(NewObject::tuple, std::move(parts), &PyTuple_Type);
     }
     default: {
-        // A list made here may have grown since.
-        if (it.kind == IteratorShadow::sequence && !it.bases.empty() && at(it.bases[0]).kind == Shadow::fresh && at(it.bases[0]).type == &PyList_Type) {
-            const std::vector<ShadowId>& now = at(it.bases[0]).parts;
-            if (it.position >= static_cast<int64_t>(now.size())) return std::nullopt;
-            return now[static_cast<size_t>(it.position++)];
+        if (it.ended || it.position >= items_now(it)) {
+            it.ended = true;
+            return std::nullopt;
         }
-        if (it.position >= static_cast<int64_t>(it.items.size())) return std::nullopt;
-        return it.items[static_cast<size_t>(it.position++)];
+        const IteratorShadow mine = it; // what is read may make iterators
+        iterators_[index].position++;
+        return item_now(mine, mine.position);
     }
     }
 }
@@ -101,7 +139,7 @@ int64_t Recording::turns_of(ShadowId given) {
         for (ShadowId b : it.bases) least = std::min(least, turns_of(b));
         return it.bases.empty() ? 0 : least;
     }
-    return it.kind == IteratorShadow::range || it.kind == IteratorShadow::rows ? it.length - it.position : static_cast<int64_t>(it.items.size()) - it.position;
+    return it.ended ? 0 : std::max<int64_t>(0, items_now(it) - it.position);
 }
 
 Recording::Before Recording::get_iter(Activation& a, const Instruction& i, Redirect& redirect) {

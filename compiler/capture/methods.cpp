@@ -126,6 +126,7 @@ Recording::Before Recording::fresh_dict_method(Activation& a, const Call& c, con
     if (is("copy") && n == 0) return pend_fixed(fresh(NewObject::dict, shadows_[self].parts, &PyDict_Type));
     if (is("clear") && n == 0) {
         shadows_[self].parts.clear();
+        shadows_[self].changes++;
         return pend_fixed(constant(Py_None));
     }
     if (is("update") && n == 1) {
@@ -161,12 +162,8 @@ Recording::Before Recording::dict_view(Activation& a, const Call& c, IteratorSha
     IteratorShadow it;
     it.kind = kind;
     it.bases = {self};
-    for (size_t k = 0; k + 1 < pairs->size(); k += 2) {
-        const ShadowId key = (*pairs)[k], value = (*pairs)[k + 1];
-        if (kind == IteratorShadow::dict_items) it.items.push_back(fresh(NewObject::tuple, {key, value}, &PyTuple_Type));
-        else it.items.push_back(kind == IteratorShadow::dict_keys ? key : value);
-    }
-    it.length = static_cast<int64_t>(it.items.size());
+    it.items = std::move(*pairs);
+    it.changes = shadows_[self].changes;
     if (PyODict_Check(c.values[0]))
         return pend_fixed(iterator(std::move(it), kind == IteratorShadow::dict_items ? &PyODictItems_Type : kind == IteratorShadow::dict_keys ? &PyODictKeys_Type : &PyODictValues_Type));
     PyTypeObject* type = kind == IteratorShadow::dict_items  ? &PyDictItems_Type

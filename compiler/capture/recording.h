@@ -357,6 +357,9 @@ class Recording final : public frame::Recorder {
     ShadowId iterate(ShadowId given, PyObject* object);
     std::optional<ShadowId> next_of(ShadowId given);
     int64_t turns_of(ShadowId given);
+    bool view_again(IteratorShadow& it);
+    int64_t items_now(const IteratorShadow& it) const;
+    ShadowId item_now(const IteratorShadow& it, int64_t k);
     bool plain_module_store(Activation& a, ShadowId id, PyObject* object, PyObject* name, PyObject* value);
     ShadowId identity_object(PyObject* object);
     ShadowId finish_redirect(Activation& a, const Instruction& i, PyObject* result, ShadowId callee);
@@ -497,6 +500,7 @@ class Recording final : public frame::Recorder {
     uint32_t tensor_nodes_ = 0, fresh_values_ = 0;
     std::vector<uint32_t> recipe_memo_;
     HashMap<ShadowId, uint32_t> built_{&arena_};
+    HashMap<ShadowId, uint64_t> named_at_{&arena_}; // the instruction in which ref_of_fresh() last looked
 
     // Builtins on known arguments (builtins.cpp), one function for each kind.
     static Builtin builtin_of(PyObject* callable);

@@ -17,17 +17,27 @@ ValueRef Recording::bound_descriptor(NewObject& object, ShadowId function, const
     return {ValueRef::fresh, index};
 }
 
-/// An object that was made here: its recipe is completed with its parts.
+/// An object that was made here: its recipe is completed with its parts. What an eager call was given is the object as it was then; one
+/// that has changed since has another recipe.
 ValueRef Recording::ref_of_fresh(ShadowId id) {
-    Shadow& s = shadows_[id];
-    const uint32_t index = s.fresh_index;
-    if (!built_.try_emplace(id, index).second) return {ValueRef::fresh, index};
-    const std::vector<ShadowId> parts = s.parts;
+    const auto [known, first] = built_.try_emplace(id, shadows_[id].fresh_index);
+    uint64_t& named = named_at_[id];
+    if (!first && named == instructions_) return {ValueRef::fresh, known->second};
+    named = instructions_;
+    const std::vector<ShadowId> parts = shadows_[id].parts;
     std::vector<ValueRef> refs;
     for (ShadowId p : parts) {
         ValueRef r = ref_of(p);
         if (p && r.kind == ValueRef::none) return {};
         refs.push_back(r);
+    }
+    uint32_t& index = built_.at(id);
+    if (!first && segment_.fresh[index].parts != refs) {
+        NewObject again;
+        again.kind = segment_.fresh[index].kind;
+        segment_.fresh.push_back(std::move(again));
+        fresh_values_ = static_cast<uint32_t>(segment_.fresh.size());
+        index = fresh_values_ - 1;
     }
     NewObject& object = segment_.fresh[index];
     if (object.kind == NewObject::method && at(parts[0]).real && !PyFunction_Check(at(parts[0]).real)) return bound_descriptor(object, parts[0], refs, index);
@@ -43,8 +53,14 @@ ValueRef Recording::ref_of_iterator(ShadowId id) {
     if (built != built_.end()) return {ValueRef::fresh, built->second};
     const IteratorShadow it = iterators_[iterator_of_[id]];
     const bool whole = s.type != nullptr; // a range or a view, not an iterator over it
+    if (!whole && !it.bases.empty() && (is_of_dict(it) || it.kind == IteratorShadow::reversed)) {
+        // Made anew it would not know that what it goes through has changed.
+        const Shadow& base = at(it.bases[0]);
+        const bool grown = it.kind == IteratorShadow::reversed && base.type == &PyList_Type && (base.kind == Shadow::fresh ? base.parts.size() != it.items.size() : base.written);
+        if (grown || base.changes != it.changes) return refuse("an iterator in use at a break, over what was changed meanwhile"), ValueRef{};
+    }
     NewObject object;
-    object.position = whole ? -1 : it.position;
+    object.position = whole ? -1 : it.position + it.ended;
     std::vector<ValueRef> bases;
     for (ShadowId base : it.bases) {
         bases.push_back(ref_of(base));

@@ -39,6 +39,7 @@ struct Shadow {
     uint32_t source = Guard::none_; // raw, object, number, tensor input: where it was read
     std::vector<ShadowId> parts;    // list, tuple; dict: key, value, ...; method: function, self; outcome: items
     uint32_t fresh_index = 0;   // fresh: index into Segment::fresh
+    uint32_t changes = 0;       // dict made here: how often a key came or went
     PyObject* real = nullptr;   // object and constants with identity: the object, borrowed; kept alive by the recording's `kept`
 };
 
@@ -47,8 +48,13 @@ struct IteratorShadow {
     enum Kind : uint8_t { sequence, range, enumerate, zip, reversed, dict_keys, dict_values, dict_items, rows, generator } kind; // rows: of a tensor or array
     std::vector<ShadowId> bases; // sequence: the list or tuple; enumerate, zip: iterators; dict_*: the dict
     int64_t position = 0, start = 0, step = 1, length = 0;
-    std::vector<ShadowId> items; // elements fixed when it was made (tuples, dicts with guarded keys); generator: its frame's shadows
+    std::vector<ShadowId> items; // elements when it was made (dict_*: key, value, ...), for what can change see item_now(); generator: its frame's shadows
+    uint32_t changes = 0;        // its base's, when it was made
+    bool ended = false;          // it has said so, and says so ever after
     uint32_t made_by = 0;        // generator: index into Recording::generators_
 };
+inline bool is_of_dict(const IteratorShadow& it) {
+    return it.kind == IteratorShadow::dict_keys || it.kind == IteratorShadow::dict_values || it.kind == IteratorShadow::dict_items;
+}
 
 } // namespace dyno::capture
