@@ -5,10 +5,11 @@ They do what CPython 3.11's C functions do (Python/bltinmodule.c), step by step,
 """
 
 import sys
+from collections import OrderedDict
 
 __all__ = [
-    "accumulate_all", "accumulate_by", "all", "any", "at", "call", "chain_all", "combinations_all", "compress_all", "dropwhile_all", "extend", "filter_all", "filterfalse_all", "first",
-    "islice_all", "islice_to", "kept", "list", "map_all", "map_many", "max_by", "min_by", "pairwise_all", "permutations_all", "product_all", "reduce", "reduce_from", "repeat_all", "sorted_by",
+    "accumulate_all", "accumulate_by", "all", "any", "at", "call", "chain_all", "combinations_all", "compress_all", "dict_of", "dropwhile_all", "extend", "filter_all", "filterfalse_all", "first",
+    "islice_all", "islice_to", "kept", "list", "map_all", "map_many", "max_by", "min_by", "missing", "ordered_of", "pairwise_all", "permutations_all", "product_all", "reduce", "reduce_from", "repeat_all", "sorted_by",
     "starmap_all", "sum", "takewhile_all", "tuple",
 ]  # fmt: skip
 
@@ -58,6 +59,29 @@ def extend(items, iterable):
     """What ``[*iterable]`` does for a list under way."""
     for item in iterable:
         items.append(item)
+
+
+def dict_of(pairs):
+    """``dict(pairs)`` of what is known to be pairs."""
+    made = {}
+    for key, value in pairs:
+        made[key] = value
+    return made
+
+
+def ordered_of(pairs):
+    """``OrderedDict(pairs)`` of what is known to be pairs."""
+    made = OrderedDict()
+    for key, value in pairs:
+        made[key] = value
+    return made
+
+
+def missing(items, key, factory):
+    """What a defaultdict does for a key that it lacks."""
+    value = factory()
+    items[key] = value
+    return value
 
 
 def call(function, iterable):

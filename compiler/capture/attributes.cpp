@@ -118,6 +118,8 @@ Recording::Before Recording::attribute_value(Activation& a, ShadowId id, PyObjec
         return stop(a, "the attribute " + std::string(PyUnicode_AsUTF8(name)) + " of a tensor", "");
     }
     if (kind == Shadow::derived) return derived_attribute(a, id, object, name, method);
+    if (kind == Shadow::fresh && PyUnicode_CompareWithASCIIString(name, "default_factory") == 0 && factories_.contains(id)) return pend_fixed(factories_.at(id));
+    if (PyUnicode_CompareWithASCIIString(name, "maxlen") == 0 && made_deque(id)) return pend_constant();
     if (kind == Shadow::super_) {
         PyTypeObject* start = shadows_[id].type;
         const ShadowId self = shadows_[id].parts[0];

@@ -15,7 +15,7 @@ enum class Recording::Builtin : uint8_t {
     len, isinstance, type, callable, getattr, hasattr, super, // about a value
     range, zip, enumerate, reversed, iter, // iterators
     next,                                  // of one
-    tuple, list, dict, set, // containers
+    tuple, list, dict, set, collection, // containers
     int_, float_, bool_, abs, min, max, pow, round, // numbers
     slice,
     grad_mode, // torch._C._set_grad_enabled
@@ -75,6 +75,9 @@ Recording::Builtin Recording::builtin_of(PyObject* callable) {
         return t;
     }();
     if (auto it = table->find(callable); it != table->end()) return it->second;
+    if (PyType_Check(callable))
+        for (const PyTypeObject* type : {&PyODict_Type, names().defaultdict, names().counter, names().deque})
+            if (callable == reinterpret_cast<const PyObject*>(type)) return Builtin::collection;
     if (!PyCFunction_CheckExact(callable)) return Builtin::none;
     auto* f = reinterpret_cast<PyCFunctionObject*>(callable);
     const char* module = f->m_module && PyUnicode_Check(f->m_module) ? PyUnicode_AsUTF8(f->m_module) : "";
@@ -120,7 +123,8 @@ Recording::Before Recording::call_known_builtin(Activation& a, Call& c, Builtin 
     case Builtin::iter: return call_iter(a, c);
     case Builtin::next: return call_next(a, c, redirect, popped);
     case Builtin::tuple: case Builtin::list: return call_sequence(a, c, what);
-    case Builtin::dict: return call_dict(a, c);
+    case Builtin::dict: return call_dict(a, c, redirect, popped);
+    case Builtin::collection: return call_collection(a, c, redirect, popped);
     case Builtin::set: return call_set(a, c);
     case Builtin::grad_mode: // eager calls are made in the mode of their time, and a commit leaves the last one behind
         if (c.args.size() != 1 || has_keywords(c) || !PyBool_Check(c.values[0]) || !concrete(c.args[0], c.values[0])) return stop(a, "a grad mode that is not known before run time", "");
@@ -195,7 +199,7 @@ Recording::Before Recording::call_len(Activation& a, const Call& c, Redirect& re
     if ((kind == Shadow::object || kind == Shadow::derived) && module_items(c.args[0], v)) return pend_constant();
     if (kind == Shadow::derived) return pend_derived(c);
     const bool plain = PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v) || is_named_tuple(v);
-    if (kind == Shadow::constant || (kind == Shadow::fresh && plain) || (kind == Shadow::outcome && PyTuple_Check(v))) return pend_constant();
+    if (kind == Shadow::constant || (kind == Shadow::fresh && (plain || made_dict(c.args[0]) || made_deque(c.args[0]))) || (kind == Shadow::outcome && PyTuple_Check(v))) return pend_constant();
     if (kind == Shadow::object && (plain || PyODict_CheckExact(v) || PyAnySet_CheckExact(v))) {
         if (!guard_length(c.args[0], v)) return stop(a, "the length of a container that was changed", "");
         return pend_constant();
@@ -351,6 +355,7 @@ Recording::Before Recording::call_reversed(Activation& a, const Call& c) {
     it.kind = IteratorShadow::reversed;
     it.bases = {canonical(c.args[0])};
     it.items.assign(items->rbegin(), items->rend());
+    it.changes = at(c.args[0]).changes;
     return pend_fixed(iterator(std::move(it), nullptr));
 }
 
@@ -430,19 +435,10 @@ Recording::Before Recording::call_sorted(Activation& a, const Call& c) {
     return pend_fixed(fresh(NewObject::list, std::move(order), &PyList_Type));
 }
 
-Recording::Before Recording::call_dict(Activation& a, const Call& c) {
+Recording::Before Recording::call_dict(Activation& a, const Call& c, Redirect& redirect, int popped) {
+    if (auto answer = dict_of_pairs(a, c, "dict_of", redirect, popped)) return *answer;
     const ShadowId d = fresh(NewObject::dict, {}, &PyDict_Type);
-    if (c.nargs > 1) return stop(a, "a dict of an unusual call", "");
-    if (c.nargs == 1) {
-        auto pairs = dict_items(c.args[0], c.values[0]);
-        if (!pairs) return stop(a, refusal_, "");
-        at(d).parts = *pairs;
-    }
-    for (size_t k = c.nargs; k < c.args.size(); k++) {
-        const ShadowId key = constant(PyTuple_GET_ITEM(c.kwnames, static_cast<Py_ssize_t>(k - c.nargs)));
-        if (!set_fresh_dict_item(d, key, c.args[k])) return stop(a, "a dict key that is not a constant", "");
-    }
-    return pend_fixed(d);
+    return fill_dict(c, d, 0) ? pend_fixed(d) : stop_refused(a);
 }
 
 // ------------------------------------------------------------------------------------------------ numbers
@@ -470,6 +466,10 @@ Recording::Before Recording::call_conversion(Activation& a, Call& c, Builtin wha
         return pend_call(a, std::move(c));
     }
     if (kind == Shadow::tensor && what != Builtin::bool_) return pend_call(a, std::move(c));
+    PyObject* v = c.values[0];
+    const bool container = PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v);
+    if (what == Builtin::bool_ && kind == Shadow::fresh && (container || made_dict(c.args[0]) || made_deque(c.args[0]))) return pend_constant();
+    if (what == Builtin::bool_ && kind == Shadow::object && container) return guard_length(c.args[0], v) ? pend_constant() : stop(a, "the length of a container that was changed", "");
     return stop(a, "a conversion of tensor data to a Python number", "");
 }
 

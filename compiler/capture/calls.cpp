@@ -129,6 +129,8 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
     }
     static PyObject* const plain_init = _PyType_Lookup(&PyBaseObject_Type, interned("__init__"));
     if (object == plain_init && c.args.size() == 1 && !c.kwnames) return pend_constant(); // super().__init__() at the end of the line
+    static PyObject* const dict_init = _PyType_Lookup(&PyDict_Type, interned("__init__"));
+    if (object == dict_init && c.args.size() == 1 && !c.kwnames && made_dict(c.args[0])) return pend_constant(); // the same of a Counter
     if (PyType_Check(object)) return call_type(a, reinterpret_cast<PyTypeObject*>(object), c, redirect, popped);
     if (names().is_plain_instance_type(type)) {
         PyObject* found = _PyType_Lookup(type, interned("__call__"));
@@ -145,7 +147,8 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
     if (auto answer = call_tuple_new(a, object, c)) return *answer;
     Before in_place = Before::perform;
     if (in_place_method(a, c, in_place)) return in_place;
-    if (auto answer = call_method(a, c)) return *answer;
+    if (auto answer = call_method(a, c, redirect, popped)) return *answer;
+    if (auto answer = count_elements(a, object, c)) return *answer;
     if (auto answer = call_builtin(a, c, redirect, popped)) return *answer;
     return call_library(a, std::move(c));
 }

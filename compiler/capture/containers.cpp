@@ -38,7 +38,20 @@ std::optional<std::vector<ShadowId>> Recording::items_of(ShadowId given, PyObjec
         return items;
     }
     if (auto items = module_items(id, object)) return items;
+    if (kind == Shadow::constant && PyUnicode_CheckExact(object) && PyUnicode_GET_LENGTH(object) <= 4096) {
+        std::vector<ShadowId> items;
+        for (Py_ssize_t k = 0; k < PyUnicode_GET_LENGTH(object); k++) {
+            const auto letter = Owned<>::steal(PyUnicode_Substring(object, k, k + 1));
+            items.push_back(constant(letter.get()));
+        }
+        return items;
+    }
     if (kind == Shadow::fresh && PySet_CheckExact(object)) return items_of_set(id, object);
+    if (made_deque(id)) {
+        if (static_cast<Py_ssize_t>(shadows_[id].parts.size()) == PyObject_Size(object)) return shadows_[id].parts;
+        PyErr_Clear();
+        return refuse("a deque that library code has changed"), std::nullopt;
+    }
     const bool sequence = PyTuple_CheckExact(object) || PyList_CheckExact(object) || is_named_tuple(object);
     if (kind == Shadow::outcome && PyTuple_Check(object)) return shadows_[id].parts;
     if (!sequence) {
@@ -110,13 +123,19 @@ Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redi
         call.nargs = 2;
         return pend_call(a, std::move(call));
     }
-    if (PyDict_CheckExact(object)) {
+    if (made_deque(id)) {
+        const Py_ssize_t place = place_in_deque(id, key_id, key);
+        return place < 0 ? stop(a, "an index of a deque that it does not have, or that is not known before run time", "") : pend_fixed(shadows_[id].parts[static_cast<size_t>(place)]);
+    }
+    if (PyDict_CheckExact(object) || made_dict(id)) {
         PyObject* k = key_of(key_id, key);
         if (!k) return stop(a, "a dict key that is not known before run time", "");
         k = canonical_key(k);
         PyObject* value = k ? PyDict_GetItemWithError(object, k) : nullptr;
         if (!value) {
             PyErr_Clear();
+            if (k && is_immutable(k))
+                if (auto answer = missing_item(a, id, object, key_id, k, redirect)) return *answer;
             if (!k || !is_immutable(k) || shadows_[id].kind != Shadow::object) return k && shadows_[id].kind == Shadow::fresh ? pend_raise(a, "a dict key that is missing") : stop(a, "a dict key that is missing", "");
             guard_absent_key(id, k);
             return pend_raise(a, "a dict key that is missing");
@@ -253,7 +272,13 @@ Recording::Before Recording::store_subscript(Activation& a, const Instruction& i
     if (!know(given, object)) return stop_refused(a);
     const ShadowId id = canonical(given);
     if (shadows_[id].kind == Shadow::tensor) return store_tensor_item(a, id, object, key_id, key, v, value);
-    if (PyDict_CheckExact(object)) {
+    if (made_deque(id)) {
+        const Py_ssize_t place = place_in_deque(id, key_id, key);
+        if (place < 0) return stop(a, "an index of a deque that it does not have, or that is not known before run time", "");
+        shadows_[id].parts[static_cast<size_t>(place)] = v;
+        return pend_stored();
+    }
+    if (PyDict_CheckExact(object) || made_dict(id)) {
         PyObject* k = key_of(key_id, key);
         if (!k) return stop(a, "a dict key that is not known before run time", "");
         if (shadows_[id].kind == Shadow::fresh)
@@ -388,7 +413,14 @@ Recording::Before Recording::delete_subscript(Activation& a) {
     if (!id || shadows_[id].kind != Shadow::fresh) return stop(a, "a del statement", "");
     PyObject* k = key_of(a.shadow(a.sp - 1), key);
     if (!k || !is_immutable(k)) return stop(a, "del of an item that is not known before run time", "");
-    if (PyDict_CheckExact(object)) {
+    if (made_deque(id)) {
+        const Py_ssize_t place = place_in_deque(id, a.shadow(a.sp - 1), key);
+        if (place < 0) return stop(a, "del of an index that a deque does not have", "");
+        shadows_[id].parts.erase(shadows_[id].parts.begin() + place);
+        shadows_[id].changes++;
+        return pend_stored();
+    }
+    if (made_dict(id) && shadows_[id].type != names().counter) { // whose __delitem__ is its own
         k = canonical_key(k);
         if (!fresh_dict_item(id, k)) return stop(a, "del of a dict item that is not there", "");
         remove_fresh_dict_item(id, k);
@@ -441,12 +473,12 @@ std::optional<std::vector<ShadowId>> Recording::items_left(ShadowId given, PyObj
 /// key, value, key, value ... of a dict whose keys are then guarded.
 std::optional<std::vector<ShadowId>> Recording::dict_items(ShadowId given, PyObject* object) {
     const ShadowId id = canonical(given);
+    if (made_dict(id)) return shadows_[id].parts;
     const bool ordered = PyODict_CheckExact(object); // its order need not be that of its table
     if (!PyDict_CheckExact(object) && !(ordered && shadows_[id].kind == Shadow::object)) {
         refuse(std::string("the items of a ") + Py_TYPE(object)->tp_name);
         return std::nullopt;
     }
-    if (shadows_[id].kind == Shadow::fresh) return shadows_[id].parts;
     if (shadows_[id].kind != Shadow::object || shadows_[id].written) {
         refuse("a dict is read as a whole after it was changed");
         return std::nullopt;
@@ -552,8 +584,8 @@ Recording::Before Recording::contains(Activation& a, const Instruction& i, Redir
     PyObject* k = key_of(item_id, item);
     if (!k) return stop(a, "membership of a value that is not known before run time", "");
     if (shadows_[id].kind == Shadow::constant) return pend_constant();
+    if (made_dict(id) && is_immutable(k)) return pend_constant();
     if (PyDict_CheckExact(object) && is_immutable(k)) {
-        if (shadows_[id].kind == Shadow::fresh) return pend_constant();
         PyObject* key = canonical_key(k);
         PyObject* value = PyDict_GetItemWithError(object, key);
         if (value) {

@@ -338,7 +338,7 @@ Recording::Before Recording::jump(Activation& a, const Instruction& i) {
     }
     case Shadow::derived: own_python_ = true; return Before::perform;
     case Shadow::fresh:
-        if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyFunction_Check(value) || PyMethod_Check(value)) return Before::perform;
+        if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || made_dict(id) || made_deque(id) || PyFunction_Check(value) || PyMethod_Check(value)) return Before::perform;
         break;
     case Shadow::object: {
         if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) || PyAnySet_CheckExact(value)) {

@@ -25,7 +25,7 @@ ShadowId Recording::iterate(ShadowId given, PyObject* object) {
         it.bases = {id};
         return iterator(std::move(it), nullptr);
     }
-    if (PyDict_CheckExact(object)) {
+    if (PyDict_CheckExact(object) || made_dict(id)) {
         auto pairs = dict_items(id, object);
         if (!pairs) return 0;
         it.kind = IteratorShadow::dict_keys;
@@ -74,10 +74,12 @@ ShadowId Recording::item_now(const IteratorShadow& it, int64_t k) {
         else if (shadows_[base].kind == Shadow::object) value = read_item(base, at(key).real, Py_None); // has a place since the keys were read
         return it.kind == IteratorShadow::dict_values || !value ? value : fresh(NewObject::tuple, {key, value}, &PyTuple_Type);
     }
-    if (!list) return it.items[index];
+    const bool deque = base && made_deque(base);
+    if (!list && !deque) return it.items[index];
     const int64_t place = it.kind == IteratorShadow::reversed ? static_cast<int64_t>(it.items.size()) - 1 - k : k;
     if (shadows_[base].kind == Shadow::object) return read_index(base, place, Py_None); // likewise
     const std::vector<ShadowId>& now = shadows_[base].parts;
+    if (shadows_[base].changes != it.changes) return 0; // a deque's iterator raises
     return place < static_cast<int64_t>(now.size()) ? now[static_cast<size_t>(place)] : 0;
 }
 

@@ -10,35 +10,40 @@ namespace {
 
 bool is_modelled(PyTypeObject* type) {
     return type == &PyList_Type || type == &PyDict_Type || type == &PySet_Type || type == &PyTuple_Type || type == &PyUnicode_Type || type == &PyLong_Type ||
-           type == &PyFloat_Type || type == names().torch_size || type == &PyContextVar_Type;
+           type == &PyFloat_Type || type == names().torch_size || type == &PyContextVar_Type || (type == names().deque && type);
 }
 
 } // namespace
 
 /// Nothing: the callable is no method that is modelled.
-std::optional<Recording::Before> Recording::call_method(Activation& a, Call& c) {
+std::optional<Recording::Before> Recording::call_method(Activation& a, Call& c, Redirect& redirect, int popped) {
     if (Py_TYPE(c.callable) != &PyMethodDescr_Type || c.args.empty()) return std::nullopt;
     auto* d = reinterpret_cast<PyMethodDescrObject*>(c.callable);
     PyTypeObject* type = d->d_common.d_type;
     static constexpr const char* views[] = {"items", "keys", "values"};
     const bool record = is_derived(c.args[0]) && made_[canonical(c.args[0])].record && PyODict_Check(c.values[0]);
     const bool view_of_ordered = type == &PyODict_Type && (PyODict_CheckExact(c.values[0]) || record) && std::any_of(std::begin(views), std::end(views), [&](const char* v) { return std::strcmp(v, d->d_method->ml_name) == 0; });
-    if (!is_modelled(type) && !view_of_ordered) return std::nullopt;
-    return call_known_method(a, c, type, d->d_method->ml_name);
+    const bool kin = (type == &PyODict_Type || type == names().defaultdict) && made_dict(c.args[0]);
+    if (!is_modelled(type) && !view_of_ordered && !kin) return std::nullopt;
+    return call_known_method(a, c, type, d->d_method->ml_name, redirect, popped);
 }
 
-Recording::Before Recording::call_known_method(Activation& a, const Call& c, PyTypeObject* type, const char* name) {
+Recording::Before Recording::call_known_method(Activation& a, const Call& c, PyTypeObject* type, const char* name, Redirect& redirect, int popped) {
     if (!know(c.args[0], c.values[0])) return stop(a, refusal_, "");
     if (type == &PyContextVar_Type) return context_method(a, c, name);
+    if (auto answer = ordered_method(a, c, name)) return *answer;
     if (c.kwnames && type != &PyUnicode_Type) return stop(a, "a method of a builtin type with keywords", "");
-    if (type == &PyList_Type) return list_method(a, c, name);
-    if (type == &PyDict_Type || type == &PyODict_Type) return dict_method(a, c, name);
+    if (type == &PyList_Type) return list_method(a, c, name, redirect, popped);
+    if (type == names().deque) return deque_method(a, c, name, redirect, popped);
+    if (type == &PyDict_Type && PyODict_Check(c.values[0]) && c.callable != _PyType_Lookup(Py_TYPE(c.values[0]), interned(name)) && made_dict(c.args[0]))
+        return stop(a, "a dict's method of an OrderedDict, whose order it does not know", "");
+    if (type == &PyDict_Type || type == &PyODict_Type || type == names().defaultdict) return dict_method(a, c, name);
     if (type == &PySet_Type) return set_method(a, c, name);
     if (all_constant(c)) return pend_constant();
     return stop(a, std::string("the method ") + name + " of a " + type->tp_name + " with run-time values", "");
 }
 
-Recording::Before Recording::list_method(Activation& a, const Call& c, const char* name) {
+Recording::Before Recording::list_method(Activation& a, const Call& c, const char* name, Redirect& redirect, int popped) {
     const ShadowId self = canonical(c.args[0]);
     const size_t n = c.args.size() - 1;
     const bool made_here = shadows_[self].kind == Shadow::fresh;
@@ -46,6 +51,10 @@ Recording::Before Recording::list_method(Activation& a, const Call& c, const cha
     if (is("append") && n == 1) return list_append(a, self, c.args[1]);
     if (made_here && is("extend") && n == 1) {
         if (!know(c.args[1], c.values[1])) return stop(a, refusal_, "");
+        if (PyObject* function = is_generator(c.args[1]) ? consumer("extend") : nullptr) {
+            identity_object(function);
+            return redirect_to(a, function, c.args, c.values, popped, Redirect::identity, redirect);
+        }
         auto items = items_left(c.args[1], c.values[1]);
         if (!items) return stop(a, refusal_, "");
         shadows_[self].parts.insert(shadows_[self].parts.end(), items->begin(), items->end());
@@ -123,7 +132,14 @@ Recording::Before Recording::fresh_dict_method(Activation& a, const Call& c, con
     const ShadowId self = canonical(c.args[0]);
     const size_t n = c.args.size() - 1;
     auto is = [&](const char* one) { return std::strcmp(name, one) == 0; };
-    if (is("copy") && n == 0) return pend_fixed(fresh(NewObject::dict, shadows_[self].parts, &PyDict_Type));
+    if (is("copy") && n == 0) {
+        // A Counter's copy() is Python; dict.copy(counter) makes a dict.
+        const bool kin = shadows_[self].type == &PyODict_Type || (factories_.contains(self) && Py_TYPE(c.callable) == &PyMethodDescr_Type && reinterpret_cast<PyMethodDescrObject*>(c.callable)->d_common.d_type != &PyDict_Type);
+        const ShadowId copy = fresh(NewObject::dict, std::vector<ShadowId>(shadows_[self].parts), kin ? shadows_[self].type : &PyDict_Type);
+        if (kin && factories_.contains(self)) factories_[copy] = ShadowId(factories_.at(self));
+        return pend_fixed(copy);
+    }
+    if (is("popitem") && n == 0) return pop_item(a, self, true);
     if (is("clear") && n == 0) {
         shadows_[self].parts.clear();
         shadows_[self].changes++;

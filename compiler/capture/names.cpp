@@ -73,6 +73,14 @@ void see_numpy() {
     PyErr_Clear();
 }
 
+void see_collections() {
+    take(table.deque, loaded("_collections"), "deque");
+    take(table.defaultdict, loaded("_collections"), "defaultdict");
+    PyObject* counter = nullptr;
+    take(counter, loaded("collections"), "Counter");
+    if (counter && PyType_Check(counter) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(counter), &PyDict_Type)) table.counter = reinterpret_cast<PyTypeObject*>(counter);
+}
+
 } // namespace
 
 PyObject* interned(const char* text) {
@@ -120,6 +128,7 @@ void refresh_names() {
         table.getset_descriptor = &PyGetSetDescr_Type;
     }
     if (!table.consumers) see_consumers();
+    if (!table.deque) see_collections();
     const bool torch = !torch_seen && python::torch_ready(), numpy = !numpy_seen && python::numpy_ready();
     if (torch) torch_seen = true, see_torch();
     if (numpy) numpy_seen = true, see_numpy();

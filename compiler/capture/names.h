@@ -19,6 +19,9 @@ struct Names {
     PyObject* module_setattr = nullptr;  // nn.Module.__setattr__
     PyObject* module = nullptr;          // nn.Module
     PyObject* consumers = nullptr;       // the functions of dyno._consumers, by name
+    PyTypeObject* deque = nullptr;       // collections.deque, defaultdict and Counter
+    PyTypeObject* defaultdict = nullptr;
+    PyTypeObject* counter = nullptr;
     PyTypeObject* ndarray = nullptr;
     PyTypeObject* numpy_dtype = nullptr;
     PyTypeObject* ufunc = nullptr;

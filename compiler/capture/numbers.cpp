@@ -84,6 +84,12 @@ Recording::Before Recording::binary(Activation& a, const Instruction& i, Redirec
             return pend_fixed(ix);
         }
     }
+    if (nb == 13 && made_deque(ix)) {
+        auto right = items_left(iy, y);
+        if (!right) return stop_refused(a);
+        for (ShadowId item : *right) push_to_deque(ix, item, false);
+        return pend_fixed(ix);
+    }
     if (nb == 7 && PyDict_CheckExact(x) && PyDict_CheckExact(y)) { // the right one's values, where both have a key
         const auto left = dict_items(ix, x);
         if (!left) return stop_refused(a);
@@ -374,7 +380,7 @@ Recording::Before Recording::unary(Activation& a, const Instruction& i, Redirect
     }
     if (i.op == Op::logical_not || i.op == Op::to_bool) {
         const bool container = PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_CheckExact(x) || PyODict_CheckExact(x) || PyAnySet_CheckExact(x);
-        if (container && kind == Shadow::fresh) return pend_constant();
+        if (kind == Shadow::fresh && (container || made_dict(id) || made_deque(id))) return pend_constant();
         if (container && kind == Shadow::object) return guard_length(id, x) ? pend_constant() : stop(a, "the length of a container that was changed", "");
         if (shadows_[id].identity && (PyFunction_Check(x) || PyType_Check(x) || PyModule_Check(x) || PyCFunction_Check(x))) return pend_constant();
         if (names().is_plain_instance_type(Py_TYPE(x)) && !_PyType_Lookup(Py_TYPE(x), interned("__bool__")) && !_PyType_Lookup(Py_TYPE(x), interned("__len__"))) {

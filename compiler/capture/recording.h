@@ -205,7 +205,7 @@ class Recording final : public frame::Recorder {
     Before call_type(Activation& a, PyTypeObject* type, Call& call, Redirect& redirect, int popped);
     Before call_library(Activation& a, Call call);
     std::optional<Before> call_builtin(Activation& a, Call& call, Redirect& redirect, int popped);
-    std::optional<Before> call_method(Activation& a, Call& call);
+    std::optional<Before> call_method(Activation& a, Call& call, Redirect& redirect, int popped);
     ShadowId attribute_of_tensor(ShadowId id, PyObject* object, PyObject* name, bool& call_needed);
     ShadowId finish_call(Activation& a, PyObject* result);
     /// `checkable`: the call's result is the node's value, so that an eager call may check it.
@@ -517,7 +517,24 @@ class Recording final : public frame::Recorder {
     Before call_reversed(Activation& a, const Call& c);
     Before call_iter(Activation& a, const Call& c);
     Before call_sequence(Activation& a, const Call& c, Builtin what);
-    Before call_dict(Activation& a, const Call& c);
+    Before call_dict(Activation& a, const Call& c, Redirect& redirect, int popped);
+    // collections.cpp
+    bool made_dict(ShadowId given) const;
+    bool made_deque(ShadowId given) const;
+    Before call_collection(Activation& a, Call& c, Redirect& redirect, int popped);
+    bool fill_dict(const Call& c, ShadowId d, size_t first);
+    std::optional<Before> dict_of_pairs(Activation& a, const Call& c, const char* consumer_name, Redirect& redirect, int popped);
+    std::optional<Before> missing_item(Activation& a, ShadowId id, PyObject* object, ShadowId key_id, PyObject* key, Redirect& redirect);
+    std::optional<Before> ordered_method(Activation& a, const Call& c, const char* name);
+    Before pop_item(Activation& a, ShadowId self, bool last);
+    Before make_counter(Activation& a, Call& c, Redirect& redirect, int popped);
+    std::optional<Before> count_elements(Activation& a, PyObject* function, const Call& c);
+    Before make_deque(Activation& a, const Call& c);
+    void push_to_deque(ShadowId deque, ShadowId value, bool left);
+    Py_ssize_t place_in_deque(ShadowId deque, ShadowId key_id, PyObject* key);
+    Before deque_method(Activation& a, const Call& c, const char* name, Redirect& redirect, int popped);
+    HashMap<ShadowId, ShadowId> factories_{&arena_}; // of the defaultdicts made here
+    HashMap<ShadowId, int64_t> bounds_{&arena_};     // of the deques: maxlen, or -1
     Before call_conversion(Activation& a, Call& c, Builtin what);
     Before call_number_builtin(Activation& a, const Call& c, Builtin what);
     Before call_extreme(Activation& a, const Call& c);
@@ -525,8 +542,8 @@ class Recording final : public frame::Recorder {
     Before call_folded(Activation& a, const Call& c);
     Before pend_number_call(const Call& c, PyObject* result);
     // Methods of builtin types (methods.cpp); args[0] is the object, and known.
-    Before call_known_method(Activation& a, const Call& c, PyTypeObject* type, const char* name);
-    Before list_method(Activation& a, const Call& c, const char* name);
+    Before call_known_method(Activation& a, const Call& c, PyTypeObject* type, const char* name, Redirect& redirect, int popped);
+    Before list_method(Activation& a, const Call& c, const char* name, Redirect& redirect, int popped);
     Before list_append(Activation& a, ShadowId self, ShadowId value);
     Before dict_method(Activation& a, const Call& c, const char* name);
     Before fresh_dict_method(Activation& a, const Call& c, const char* name);

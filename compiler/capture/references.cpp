@@ -31,6 +31,11 @@ ValueRef Recording::ref_of_fresh(ShadowId id) {
         if (p && r.kind == ValueRef::none) return {};
         refs.push_back(r);
     }
+    const auto factory = factories_.find(id);
+    if (factory != factories_.end()) {
+        refs.insert(refs.begin(), ref_of(factory->second));
+        if (refs[0].kind == ValueRef::none) return {};
+    }
     uint32_t& index = built_.at(id);
     if (!first && segment_.fresh[index].parts != refs) {
         NewObject again;
@@ -42,7 +47,9 @@ ValueRef Recording::ref_of_fresh(ShadowId id) {
     NewObject& object = segment_.fresh[index];
     if (object.kind == NewObject::method && at(parts[0]).real && !PyFunction_Check(at(parts[0]).real)) return bound_descriptor(object, parts[0], refs, index);
     object.parts = std::move(refs);
-    if (object.kind == NewObject::instance || (object.kind == NewObject::tuple && shadows_[id].type != &PyTuple_Type)) object.type = anchor(reinterpret_cast<PyObject*>(shadows_[id].type));
+    const bool of_collections = (object.kind == NewObject::dict && shadows_[id].type != &PyDict_Type) || made_deque(id);
+    if (const auto bound = bounds_.find(id); bound != bounds_.end()) object.position = bound->second;
+    if (of_collections || object.kind == NewObject::instance || (object.kind == NewObject::tuple && shadows_[id].type != &PyTuple_Type)) object.type = anchor(reinterpret_cast<PyObject*>(shadows_[id].type));
     return {ValueRef::fresh, index};
 }
 
@@ -53,7 +60,7 @@ ValueRef Recording::ref_of_iterator(ShadowId id) {
     if (built != built_.end()) return {ValueRef::fresh, built->second};
     const IteratorShadow it = iterators_[iterator_of_[id]];
     const bool whole = s.type != nullptr; // a range or a view, not an iterator over it
-    if (!whole && !it.bases.empty() && (is_of_dict(it) || it.kind == IteratorShadow::reversed)) {
+    if (!whole && !it.bases.empty() && (is_of_dict(it) || it.kind == IteratorShadow::reversed || it.kind == IteratorShadow::sequence)) {
         // Made anew it would not know that what it goes through has changed.
         const Shadow& base = at(it.bases[0]);
         const bool grown = it.kind == IteratorShadow::reversed && base.type == &PyList_Type && (base.kind == Shadow::fresh ? base.parts.size() != it.items.size() : base.written);

@@ -131,10 +131,10 @@ struct ScalarStep {
 struct NewObject {
     enum Kind : uint8_t { tuple, list, dict, set, slice, cell, instance, function, method, range, list_iterator, tuple_iterator, range_iterator,
                           called } kind; // called: anchors[type](*parts), position -1: the result itself, else its iterator moved on so far
-    std::vector<ValueRef> parts; // dict: key, value, key, value...; cell: contents; instance: name constant, value...; method: function, self;
+    std::vector<ValueRef> parts; // dict: key, value, key, value..., of a defaultdict its factory before them; cell: contents; instance: name constant, value...; method: function, self;
                                  // function: code constant, globals, name, defaults, kwdefaults, closure (refs or none), annotations
-    uint32_t type = 0xffffffff;  // instance, and tuples of a named tuple's class: anchors[type]
-    int64_t position = 0;        // iterators
+    uint32_t type = 0xffffffff;  // instance, tuples of a named tuple's class, lists and dicts that are collections': anchors[type]
+    int64_t position = 0;        // iterators; a deque's maxlen, or -1
     uint32_t kwnames = 0xffffffff; // called: constants[kwnames] are the names of the last parts
 };
 

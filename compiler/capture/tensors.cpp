@@ -218,7 +218,8 @@ bool Recording::know_deep(ShadowId given, PyObject* value, int depth) {
             if (ids[k] && !know_deep(ids[k], parts[k], depth + 1)) return false;
         return true;
     }
-    if (s.kind == Shadow::fresh && PyDict_CheckExact(value)) return refuse("a dict as the argument of a library call");
+    if (made_dict(id)) return refuse("a dict as the argument of a library call");
+    if (made_deque(id)) return refuse("a deque as the argument of a library call");
     if (s.kind == Shadow::object && !s.identity) return refuse(std::string("a ") + Py_TYPE(value)->tp_name + " as the argument of a library call");
     if (s.kind == Shadow::fresh && (s.type == &PyFunction_Type || s.type == &PyMethod_Type)) return refuse("a function as the argument of a library call");
     if (s.kind == Shadow::object && (PyFunction_Check(value))) return refuse("a function as the argument of a library call");

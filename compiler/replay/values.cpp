@@ -92,9 +92,34 @@ PyObject* make_iterator(PyObject* iterable, int64_t position) {
     return made.release();
 }
 
+/// An empty OrderedDict, defaultdict or Counter, or a deque of at most `bound` items (-1: of any number).
+PyObject* empty_collection(PyTypeObject* type, int64_t bound) {
+    auto nothing = Owned<>::steal(must(PyTuple_New(0)));
+    if (PyType_IsSubtype(type, &PyDict_Type)) return must(type->tp_new(type, nothing.get(), nullptr));
+    auto most = bound < 0 ? Owned<>::borrow(Py_None) : Owned<>::steal(must(PyLong_FromLongLong(bound)));
+    return must(PyObject_CallFunctionObjArgs(reinterpret_cast<PyObject*>(type), nothing.get(), most.get(), nullptr));
+}
+
+PyObject* make_collection(RunState& run, const NewObject& plan, PyObject*& place) {
+    auto* type = reinterpret_cast<PyTypeObject*>(run.plan.anchors.objects()[plan.type]);
+    place = empty_collection(type, plan.position);
+    size_t i = 0;
+    if (plan.kind == NewObject::list) {
+        auto append = Owned<>::steal(must(PyObject_GetAttrString(place, "append")));
+        for (; i < plan.parts.size(); ++i) Owned<>::steal(must(PyObject_CallOneArg(append.get(), run.value(plan.parts[i])))).reset();
+        return place;
+    }
+    if (plan.parts.size() % 2 && PyObject_SetAttrString(place, "default_factory", run.value(plan.parts[i++])) < 0) throw ComputeFailed();
+    const auto set = PyODict_Check(place) ? PyODict_SetItem : PyDict_SetItem;
+    for (; i + 1 < plan.parts.size(); i += 2)
+        if (set(place, run.value(plan.parts[i]), run.value(plan.parts[i + 1])) < 0) throw ComputeFailed();
+    return place;
+}
+
 /// Containers are stored before their parts are made: a part may refer back to them.
 PyObject* make_container(RunState& run, const NewObject& plan, PyObject*& place) {
     const auto n = static_cast<Py_ssize_t>(plan.parts.size());
+    if (plan.type != nowhere && (plan.kind == NewObject::list || plan.kind == NewObject::dict)) return make_collection(run, plan, place);
     switch (plan.kind) {
     case NewObject::tuple:
         place = must(PyTuple_New(n));
