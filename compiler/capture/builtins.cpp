@@ -411,28 +411,35 @@ Recording::Before Recording::call_sorted(Activation& a, const Call& c) {
     if (!it) return stop(a, "sorted() of run-time values", "");
     std::vector<ShadowId> items;
     while (auto element = next_of(it)) items.push_back(canonical(*element));
+    auto order = sorted_items(a, items, from, c.callable, c);
+    return order ? pend_fixed(fresh(NewObject::list, std::move(*order), &PyList_Type)) : Before::stop;
+}
+
+/// The items in the order that sorted() with the call's arguments gives. Nothing: it has stopped.
+std::optional<std::vector<ShadowId>> Recording::sorted_items(Activation& a, const std::vector<ShadowId>& items, PyObject* from, PyObject* sorted, const Call& c) {
+    const auto none = [&](const char* why) { return PyErr_Clear(), stop(a, why, ""), std::nullopt; };
     auto given = Owned<>::steal(PySequence_List(from));
-    if (!given || PyList_GET_SIZE(given.get()) != static_cast<Py_ssize_t>(items.size())) return PyErr_Clear(), stop(a, "sorted() of run-time values", "");
+    if (!given || PyList_GET_SIZE(given.get()) != static_cast<Py_ssize_t>(items.size())) return none("sorted() of run-time values");
     for (size_t k = 0; k < items.size(); k++) { // before anything compares them: what is compared here is no user's
         PyObject* value = PyList_GET_ITEM(given.get(), static_cast<Py_ssize_t>(k));
-        if (!has_own_order(value)) return stop(a, "sorted() of values with an order of their own", "");
-        if (!hold_numbers(items[k], value)) return stop(a, "sorted() of run-time values", "");
+        if (!has_own_order(value)) return none("sorted() of values with an order of their own");
+        if (!hold_numbers(items[k], value)) return none("sorted() of run-time values");
     }
-    auto sorted = Owned<>::steal(PyObject_Vectorcall(c.callable, c.values.data(), c.nargs, c.kwnames));
-    if (!sorted) return PyErr_Clear(), stop(a, "sorted() raises", "");
+    auto result = Owned<>::steal(PyObject_Vectorcall(sorted, c.values.data(), c.nargs, c.kwnames));
+    if (!result) return none("sorted() raises");
     std::vector<ShadowId> order;
     std::vector<bool> taken(items.size());
-    for (Py_ssize_t j = 0; j < PyList_GET_SIZE(sorted.get()); j++) {
-        PyObject* value = PyList_GET_ITEM(sorted.get(), j);
+    for (Py_ssize_t j = 0; j < PyList_GET_SIZE(result.get()); j++) {
+        PyObject* value = PyList_GET_ITEM(result.get(), j);
         for (size_t k = 0; k < items.size(); k++) {
             if (taken[k] || PyList_GET_ITEM(given.get(), static_cast<Py_ssize_t>(k)) != value) continue;
             taken[k] = true;
-            order.push_back(items[k]);
+            order.push_back(canonical(items[k]));
             break;
         }
     }
-    if (order.size() != items.size()) return stop(a, "sorted() of run-time values", "");
-    return pend_fixed(fresh(NewObject::list, std::move(order), &PyList_Type));
+    if (order.size() != items.size()) return none("sorted() of run-time values");
+    return order;
 }
 
 Recording::Before Recording::call_dict(Activation& a, const Call& c, Redirect& redirect, int popped) {

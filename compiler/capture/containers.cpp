@@ -11,7 +11,7 @@ bool Recording::guard_length(ShadowId id, PyObject* value) {
     const Shadow& s = shadows_[id];
     if (s.kind != Shadow::object || s.source == Guard::none_) return true;
     if (places_.contains({id, 'l', nullptr, 0})) return true; // stores since then are the segment's own
-    if (s.written) return false;
+    if (s.written) return PyList_CheckExact(value) && follow_list(id, value);
     places_[{id, 'l', nullptr, 0}] = 0;
     Guard g;
     g.kind = Guard::length;
@@ -70,8 +70,9 @@ std::optional<std::vector<ShadowId>> Recording::items_of(ShadowId given, PyObjec
         return std::nullopt;
     }
     if (shadows_[id].written && shadows_[id].type == &PyList_Type) {
-        refuse("a list is read as a whole after it was changed");
-        return std::nullopt;
+        if (!follow_list(id, object)) return std::nullopt;
+        if (static_cast<Py_ssize_t>(shadows_[id].parts.size()) == PyList_GET_SIZE(object)) return shadows_[id].parts;
+        return refuse("a list that library code has changed"), std::nullopt;
     }
     guard_length(id, object);
     std::vector<ShadowId> items;
@@ -165,6 +166,7 @@ Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redi
                 return stop(a, "an index out of range", "");
             }
             if (shadows_[id].kind == Shadow::object) {
+                if (PyList_CheckExact(object) && has_grown(id) && !follow_list(id, object)) return stop_refused(a);
                 if (at_index > UINT32_MAX) return stop(a, "an index out of range", "");
                 const ShadowId v = read_index(id, at_index, PySequence_Fast_GET_ITEM(object, at_index));
                 return know(v, PySequence_Fast_GET_ITEM(object, at_index)) ? pend_fixed(v) : stop_refused(a);
@@ -288,27 +290,7 @@ Recording::Before Recording::store_subscript(Activation& a, const Instruction& i
         if (!is_immutable(k)) return stop(a, "a dict key with a hash of its own", "");
         return store_item(a, id, k, object, v);
     }
-    if (PyList_CheckExact(object)) {
-        PyObject* k = key_of(key_id, key);
-        if (!k || !PyLong_CheckExact(k)) return stop(a, "a list index that is not known before run time", "");
-        const Py_ssize_t n = PyList_GET_SIZE(object);
-        Py_ssize_t at_index = PyLong_AsSsize_t(k);
-        if (at_index < 0) at_index += n;
-        if (at_index < 0 || at_index >= n) {
-            PyErr_Clear();
-            return stop(a, "a list index out of range", "");
-        }
-        if (shadows_[id].kind == Shadow::fresh) {
-            shadows_[id].parts[static_cast<size_t>(at_index)] = v;
-            return pend_stored();
-        }
-        if (shadows_[id].kind != Shadow::object) return stop(a, "a list of unknown origin is changed", "");
-        if (has_finaliser(PyList_GET_ITEM(object, at_index))) return stop(a, "the store drops an object with a finaliser", "");
-        if (!guard_length(id, object)) return stop(a, "a list that has grown is changed", "");
-        places_[{id, 'i', nullptr, at_index}] = v;
-        return note_store(a, Effect::list_set, id, 0, v, at_index);
-    }
-    (void)value;
+    if (PyList_CheckExact(object)) return store_list_item(a, id, object, key_id, key, v, value);
     return stop(a, std::string("an item of a ") + Py_TYPE(object)->tp_name + " is set", "");
 }
 
@@ -406,33 +388,31 @@ Recording::Before Recording::extend(Activation& a, const Instruction& i, Redirec
     }
 }
 
-/// del x[k] of a list or dict made here.
+/// del x[k] of a list or dict.
 Recording::Before Recording::delete_subscript(Activation& a) {
     PyObject *object = a.sp[-2], *key = a.sp[-1];
-    const ShadowId id = canonical(a.shadow(a.sp - 2));
-    if (!id || shadows_[id].kind != Shadow::fresh) return stop(a, "a del statement", "");
-    PyObject* k = key_of(a.shadow(a.sp - 1), key);
+    const ShadowId given = a.shadow(a.sp - 2), key_id = a.shadow(a.sp - 1);
+    if (!know(given, object)) return stop_refused(a);
+    const ShadowId id = canonical(given);
+    if (PyList_CheckExact(object)) return delete_list_item(a, id, object, key_id, key);
+    PyObject* k = key_of(key_id, key);
     if (!k || !is_immutable(k)) return stop(a, "del of an item that is not known before run time", "");
     if (made_deque(id)) {
-        const Py_ssize_t place = place_in_deque(id, a.shadow(a.sp - 1), key);
+        const Py_ssize_t place = place_in_deque(id, key_id, key);
         if (place < 0) return stop(a, "del of an index that a deque does not have", "");
         shadows_[id].parts.erase(shadows_[id].parts.begin() + place);
         shadows_[id].changes++;
         return pend_stored();
     }
+    k = canonical_key(k);
     if (made_dict(id) && shadows_[id].type != names().counter) { // whose __delitem__ is its own
-        k = canonical_key(k);
         if (!fresh_dict_item(id, k)) return stop(a, "del of a dict item that is not there", "");
         remove_fresh_dict_item(id, k);
         return pend_stored();
     }
-    if (!PyList_CheckExact(object) || !PyLong_CheckExact(k)) return stop(a, "a del statement", "");
-    std::vector<ShadowId>& parts = shadows_[id].parts;
-    Py_ssize_t at = PyLong_AsSsize_t(k);
-    if (at < 0) at += static_cast<Py_ssize_t>(parts.size());
-    if (PyErr_Occurred() || at < 0 || at >= static_cast<Py_ssize_t>(parts.size())) return PyErr_Clear(), stop(a, "del of an index that a list does not have", "");
-    parts.erase(parts.begin() + at);
-    return pend_stored();
+    if (!PyDict_CheckExact(object) || shadows_[id].kind != Shadow::object) return stop(a, "a del statement", "");
+    if (!PyDict_GetItemWithError(object, k)) return PyErr_Clear(), stop(a, "del of a dict item that is not there", "");
+    return remove_item(a, id, k, object, false);
 }
 
 /// del x.name of an object made here, whose class has no say in it.
@@ -461,7 +441,8 @@ Recording::Before Recording::delete_attribute(Activation& a, PyObject* name) {
 std::optional<std::vector<ShadowId>> Recording::items_left(ShadowId given, PyObject* object) {
     const ShadowId id = canonical(given);
     if (shadows_[id].kind == Shadow::tensor) return few_rows(id); // [*x]
-    if (shadows_[id].kind != Shadow::iterator || is_generator(id)) return items_of(id, object);
+    const bool dict = PyDict_CheckExact(object) || made_dict(id);
+    if (!dict && (shadows_[id].kind != Shadow::iterator || is_generator(id))) return items_of(id, object);
     const ShadowId it = iterate(id, object);
     if (!it) return std::nullopt;
     if (turns_of(it) > 4096) return refuse("a sequence of more than 4,096 items"), std::nullopt;

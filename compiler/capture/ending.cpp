@@ -68,6 +68,7 @@ void Recording::finish(Activation* innermost, Exit exit) {
     avoid_unfinished();
     finished_ = true;
     stopped_at_ = innermost && root_ ? root_->at : -1;
+    complete_contents();
     for (WrittenEffect& w : effects_) {
         Effect e = std::move(w.effect);
         if (w.target) e.target = ref_of(w.target);

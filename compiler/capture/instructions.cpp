@@ -239,6 +239,19 @@ Recording::Before Recording::store_item(Activation& a, ShadowId container, PyObj
     return note_store(a, Effect::dict_set, container, constant(k), id);
 }
 
+/// del dict[key], dict.pop(key) of a key that a dict from outside has. What it had is looked at, so that a replay knows that it is there.
+Recording::Before Recording::remove_item(Activation& a, ShadowId container, PyObject* key, PyObject* dict, bool pops) {
+    PyObject* value = PyDict_GetItemWithError(dict, key);
+    const Shadow& s = shadows_[container];
+    if (!value || s.kind != Shadow::object || segment_.sources[s.source].kind == Source::instance_dict) return PyErr_Clear(), stop(a, "a dict of unknown origin is changed", "");
+    if (has_finaliser(value)) return stop(a, "the store drops an object with a finaliser", "");
+    const ShadowId known = look_up(container, key, value);
+    if (!known) return stop_refused(a);
+    places_[{container, 'd', key, 0}] = 0;
+    note_store(a, Effect::dict_remove, container, constant(key), 0);
+    return pops ? pend_fixed(known) : pend_stored();
+}
+
 Recording::Before Recording::note_store(const Activation& a, Effect::Kind kind, ShadowId target, ShadowId key, ShadowId value, int64_t position) {
     shadows_[target].written = true;
     WrittenEffect w;

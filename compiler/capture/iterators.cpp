@@ -57,7 +57,7 @@ int64_t Recording::items_now(const IteratorShadow& it) const {
     if (it.kind == IteratorShadow::range || it.kind == IteratorShadow::rows) return it.length;
     if (is_of_dict(it)) return static_cast<int64_t>(it.items.size() / 2);
     const Shadow* base = it.bases.empty() ? nullptr : &shadows_[canonical(it.bases[0])];
-    if (it.kind == IteratorShadow::sequence && base && base->kind == Shadow::fresh && base->type == &PyList_Type) return static_cast<int64_t>(base->parts.size());
+    if (it.kind == IteratorShadow::sequence && base && base->type == &PyList_Type && (base->kind == Shadow::fresh || base->followed)) return static_cast<int64_t>(base->parts.size());
     return static_cast<int64_t>(it.items.size());
 }
 
@@ -77,7 +77,7 @@ ShadowId Recording::item_now(const IteratorShadow& it, int64_t k) {
     const bool deque = base && made_deque(base);
     if (!list && !deque) return it.items[index];
     const int64_t place = it.kind == IteratorShadow::reversed ? static_cast<int64_t>(it.items.size()) - 1 - k : k;
-    if (shadows_[base].kind == Shadow::object) return read_index(base, place, Py_None); // likewise
+    if (shadows_[base].kind == Shadow::object && !shadows_[base].followed) return read_index(base, place, Py_None); // likewise
     const std::vector<ShadowId>& now = shadows_[base].parts;
     if (shadows_[base].changes != it.changes) return 0; // a deque's iterator raises
     return place < static_cast<int64_t>(now.size()) ? now[static_cast<size_t>(place)] : 0;
@@ -123,6 +123,8 @@ std::optional<ShadowId> Recording::next_of(ShadowId given) {
         return fresh(NewObject::tuple, std::move(parts), &PyTuple_Type);
     }
     default: {
+        if (const ShadowId base = it.bases.empty() ? 0 : canonical(it.bases[0]); base && shadows_[base].type == &PyList_Type && shadows_[base].kind == Shadow::object && has_grown(base))
+            follow_list(base, shadows_[base].real);
         if (it.ended || it.position >= items_now(it)) {
             it.ended = true;
             return std::nullopt;

@@ -1,4 +1,4 @@
-// Methods of builtin types on known values: list, dict, and the immutable ones (str, int, float, tuple, torch.Size).
+// Methods of builtin types on known values: dict (lists.cpp has those of list), and the immutable ones (str, int, float, tuple, torch.Size).
 // A method that is not modelled ends the segment; methods of other types are none of this file's business.
 #include "compiler/capture/names.h"
 #include "compiler/capture/recording.h"
@@ -32,7 +32,7 @@ Recording::Before Recording::call_known_method(Activation& a, const Call& c, PyT
     if (!know(c.args[0], c.values[0])) return stop(a, refusal_, "");
     if (type == &PyContextVar_Type) return context_method(a, c, name);
     if (auto answer = ordered_method(a, c, name)) return *answer;
-    if (c.kwnames && type != &PyUnicode_Type) return stop(a, "a method of a builtin type with keywords", "");
+    if (c.kwnames && type != &PyUnicode_Type && !(type == &PyList_Type && std::strcmp(name, "sort") == 0)) return stop(a, "a method of a builtin type with keywords", "");
     if (type == &PyList_Type) return list_method(a, c, name, redirect, popped);
     if (type == names().deque) return deque_method(a, c, name, redirect, popped);
     if (type == &PyDict_Type && PyODict_Check(c.values[0]) && c.callable != _PyType_Lookup(Py_TYPE(c.values[0]), interned(name)) && made_dict(c.args[0]))
@@ -41,62 +41,6 @@ Recording::Before Recording::call_known_method(Activation& a, const Call& c, PyT
     if (type == &PySet_Type) return set_method(a, c, name);
     if (all_constant(c)) return pend_constant();
     return stop(a, std::string("the method ") + name + " of a " + type->tp_name + " with run-time values", "");
-}
-
-Recording::Before Recording::list_method(Activation& a, const Call& c, const char* name, Redirect& redirect, int popped) {
-    const ShadowId self = canonical(c.args[0]);
-    const size_t n = c.args.size() - 1;
-    const bool made_here = shadows_[self].kind == Shadow::fresh;
-    auto is = [&](const char* one) { return std::strcmp(name, one) == 0; };
-    if (is("append") && n == 1) return list_append(a, self, c.args[1]);
-    if (made_here && is("extend") && n == 1) {
-        if (!know(c.args[1], c.values[1])) return stop(a, refusal_, "");
-        if (PyObject* function = is_generator(c.args[1]) ? consumer("extend") : nullptr) {
-            identity_object(function);
-            return redirect_to(a, function, c.args, c.values, popped, Redirect::identity, redirect);
-        }
-        auto items = items_left(c.args[1], c.values[1]);
-        if (!items) return stop(a, refusal_, "");
-        shadows_[self].parts.insert(shadows_[self].parts.end(), items->begin(), items->end());
-        return pend_fixed(constant(Py_None));
-    }
-    std::vector<ShadowId>& parts = shadows_[self].parts;
-    const auto length = static_cast<Py_ssize_t>(parts.size());
-    if (made_here && (is("pop") || is("insert")) && n <= 2 && (is("pop") ? n <= 1 && length > 0 : n == 2)) {
-        PyObject* key = n == 0 ? nullptr : key_of(c.args[1], c.values[1]);
-        if (n > 0 && (!key || !PyLong_CheckExact(key))) return stop(a, "a list index that is not known before run time", "");
-        Py_ssize_t at = key ? PyLong_AsSsize_t(key) : -1;
-        if (PyErr_Occurred()) return PyErr_Clear(), stop(a, "a list index that is not known before run time", "");
-        if (at < 0) at += length;
-        if (is("insert")) {
-            parts.insert(parts.begin() + std::clamp<Py_ssize_t>(at, 0, length), canonical(c.args[2]));
-            return pend_fixed(constant(Py_None));
-        }
-        if (at < 0 || at >= length) return stop(a, "pop() of an index that a list does not have", "");
-        const ShadowId item = parts[static_cast<size_t>(at)];
-        parts.erase(parts.begin() + at);
-        return pend_fixed(item);
-    }
-    if (made_here && is("clear") && n == 0) {
-        parts.clear();
-        return pend_fixed(constant(Py_None));
-    }
-    if (made_here && is("reverse")) {
-        std::reverse(shadows_[self].parts.begin(), shadows_[self].parts.end());
-        return pend_fixed(constant(Py_None));
-    }
-    if (made_here && is("copy")) return pend_fixed(fresh(NewObject::list, shadows_[self].parts, &PyList_Type));
-    return stop(a, std::string("the list method ") + name, "");
-}
-
-Recording::Before Recording::list_append(Activation& a, ShadowId self, ShadowId value) {
-    if (shadows_[self].kind == Shadow::fresh) {
-        shadows_[self].parts.push_back(value);
-        return pend_fixed(constant(Py_None));
-    }
-    if (shadows_[self].kind != Shadow::object) return stop(a, "a list of unknown origin grows", "");
-    note_store(a, Effect::list_append, self, 0, value);
-    return pend_fixed(constant(Py_None));
 }
 
 Recording::Before Recording::dict_method(Activation& a, const Call& c, const char* name) {
@@ -111,10 +55,15 @@ Recording::Before Recording::dict_method(Activation& a, const Call& c, const cha
         if (key && is_immutable(key) && PyDict_GetItemWithError(c.values[0], key)) return dict_get(a, c);
     }
     if (at(c.args[0]).kind == Shadow::fresh) return fresh_dict_method(a, c, name);
-    if (is("pop") && n == 2) { // what is not there is not removed
+    if (is("pop") && (n == 1 || n == 2) && at(c.args[0]).kind == Shadow::object && PyDict_CheckExact(c.values[0])) {
         PyObject* key = key_of(c.args[1], c.values[1]);
-        if (key && is_immutable(key) && !PyDict_GetItemWithError(c.values[0], key)) return dict_get(a, c);
+        if (!key || !is_immutable(key)) return stop(a, "a dict key that is not known before run time", "");
+        if (PyDict_GetItemWithError(c.values[0], canonical_key(key))) return remove_item(a, canonical(c.args[0]), canonical_key(key), c.values[0], true);
+        if (n == 2) return dict_get(a, c); // what is not there is not removed
+        guard_absent_key(canonical(c.args[0]), key);
+        return pend_raise(a, "a dict key that is missing");
     }
+    if (is("update") && n == 1 && at(c.args[0]).kind == Shadow::object && PyDict_CheckExact(c.values[0])) return update_dict(a, c);
     if (is("setdefault") && (n == 1 || n == 2) && at(c.args[0]).kind == Shadow::object) {
         PyObject* key = key_of(c.args[1], c.values[1]);
         if (!key || !is_immutable(key)) return stop(a, "a dict key that is not known before run time", "");
@@ -125,6 +74,21 @@ Recording::Before Recording::dict_method(Activation& a, const Call& c, const cha
         return stored == Before::perform ? pend_fixed(value) : stored;
     }
     return stop(a, std::string("the dict method ") + name, "");
+}
+
+/// d.update(mapping) of a dict from outside: so many stores.
+Recording::Before Recording::update_dict(Activation& a, const Call& c) {
+    const ShadowId self = canonical(c.args[0]);
+    if (segment_.sources[shadows_[self].source].kind == Source::instance_dict) return stop(a, "a dict of unknown origin is changed", "");
+    const auto pairs = dict_items(c.args[1], c.values[1]);
+    if (!pairs) return stop_refused(a);
+    for (size_t k = 0; k + 1 < pairs->size(); k += 2) { // before anything is stored
+        PyObject* key = at((*pairs)[k]).kind == Shadow::constant ? at((*pairs)[k]).real : nullptr;
+        if (!key || !is_immutable(key) || !(*pairs)[k + 1]) return stop(a, "a dict key that is not a constant", "");
+        if (PyObject* old = PyDict_GetItemWithError(c.values[0], key); old && has_finaliser(old)) return stop(a, "the store drops an object with a finaliser", "");
+    }
+    for (size_t k = 0; k + 1 < pairs->size(); k += 2) store_item(a, self, at((*pairs)[k]).real, c.values[0], canonical((*pairs)[k + 1]));
+    return pend_fixed(constant(Py_None));
 }
 
 /// A dict made here: pop, setdefault, update, copy, clear.

@@ -77,12 +77,11 @@ Recording::Before Recording::binary(Activation& a, const Instruction& i, Redirec
             const bool list = PyList_CheckExact(x);
             return pend_fixed(fresh(list ? NewObject::list : NewObject::tuple, std::move(*left), list ? &PyList_Type : &PyTuple_Type));
         }
-        if (nb == 13 && kx == Shadow::fresh) {
-            auto right = items_of(iy, y);
-            if (!right) return stop_refused(a);
-            shadows_[ix].parts.insert(shadows_[ix].parts.end(), right->begin(), right->end());
-            return pend_fixed(ix);
-        }
+    }
+    const bool plain_items = PyList_CheckExact(y) || PyTuple_CheckExact(y) || PyDict_CheckExact(y) || made_deque(iy) || (ky == Shadow::iterator && !is_generator(iy));
+    if (nb == 13 && PyList_CheckExact(x) && plain_items && (kx == Shadow::fresh || kx == Shadow::object)) {
+        const Before answer = extend_list(a, ix, x, iy, y);
+        return answer == Before::perform ? pend_fixed(ix) : answer;
     }
     if (nb == 13 && made_deque(ix)) {
         auto right = items_left(iy, y);

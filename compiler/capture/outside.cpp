@@ -290,7 +290,8 @@ ShadowId Recording::read_item(ShadowId container, PyObject* key, PyObject* value
 ShadowId Recording::read_index(ShadowId container, int64_t index, PyObject* value) {
     container = canonical(container);
     const Shadow& c = shadows_[container];
-    if (c.kind == Shadow::fresh || c.kind == Shadow::outcome) return c.parts[static_cast<size_t>(index)];
+    if (c.followed && index >= static_cast<int64_t>(c.parts.size())) return 0;
+    if (c.kind == Shadow::fresh || c.kind == Shadow::outcome || c.followed) return c.parts[static_cast<size_t>(index)];
     auto [it, fresh] = places_.try_emplace({container, 'i', nullptr, index}, 0);
     if (fresh || !it->second) {
         const bool list = PyList_CheckExact(c.real);

@@ -511,6 +511,7 @@ class Recording final : public frame::Recorder {
     std::optional<Before> call_named_tuple(Activation& a, PyTypeObject* type, Call& c, Redirect& redirect, int popped);
     std::optional<Before> call_tuple_new(Activation& a, PyObject* object, const Call& c);
     Before call_sorted(Activation& a, const Call& c);
+    std::optional<std::vector<ShadowId>> sorted_items(Activation& a, const std::vector<ShadowId>& items, PyObject* from, PyObject* sorted, const Call& c);
     Before call_super(Activation& a, const Call& c);
     Before call_range(Activation& a, const Call& c);
     Before call_zip(Activation& a, const Call& c, Builtin what);
@@ -543,8 +544,25 @@ class Recording final : public frame::Recorder {
     Before pend_number_call(const Call& c, PyObject* result);
     // Methods of builtin types (methods.cpp); args[0] is the object, and known.
     Before call_known_method(Activation& a, const Call& c, PyTypeObject* type, const char* name, Redirect& redirect, int popped);
+    // lists.cpp
+    bool follow_list(ShadowId id, PyObject* list);
+    bool has_grown(ShadowId id) const;
+    std::vector<ShadowId>* items_to_change(Activation& a, ShadowId id, PyObject* list);
+    void complete_contents();
+    bool drops_finaliser(PyObject* list, Py_ssize_t from, Py_ssize_t to) const;
     Before list_method(Activation& a, const Call& c, const char* name, Redirect& redirect, int popped);
-    Before list_append(Activation& a, ShadowId self, ShadowId value);
+    Before list_append(Activation& a, ShadowId self, ShadowId value, PyObject* list);
+    Before extend_list(Activation& a, ShadowId self, PyObject* list, ShadowId given, PyObject* from);
+    Before insert_item(Activation& a, ShadowId self, PyObject* list, const Call& c);
+    Before pop_list_item(Activation& a, ShadowId self, PyObject* list, const Call& c);
+    Before sort_list(Activation& a, ShadowId self, PyObject* list, const Call& c);
+    Before store_list_item(Activation& a, ShadowId id, PyObject* list, ShadowId key_id, PyObject* key, ShadowId v, PyObject* value);
+    Before store_list_slice(Activation& a, ShadowId id, PyObject* list, PyObject* slice, ShadowId v, PyObject* value);
+    Before delete_list_item(Activation& a, ShadowId id, PyObject* list, ShadowId key_id, PyObject* key);
+    OrderedMap<ShadowId, ShadowId> contents_{&arena_};    // of lists from outside whose items move: the list of what they hold in the end
+    HashMap<ShadowId, int64_t> given_lengths_{&arena_};   // of the followed ones
+    Before remove_item(Activation& a, ShadowId container, PyObject* key, PyObject* dict, bool pops);
+    Before update_dict(Activation& a, const Call& c);
     Before dict_method(Activation& a, const Call& c, const char* name);
     Before fresh_dict_method(Activation& a, const Call& c, const char* name);
     Before dict_view(Activation& a, const Call& c, IteratorShadow::Kind kind);

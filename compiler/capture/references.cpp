@@ -64,7 +64,9 @@ ValueRef Recording::ref_of_iterator(ShadowId id) {
         // Made anew it would not know that what it goes through has changed.
         const Shadow& base = at(it.bases[0]);
         const bool grown = it.kind == IteratorShadow::reversed && base.type == &PyList_Type && (base.kind == Shadow::fresh ? base.parts.size() != it.items.size() : base.written);
-        if (grown || base.changes != it.changes) return refuse("an iterator in use at a break, over what was changed meanwhile"), ValueRef{};
+        const auto given = base.followed ? given_lengths_.find(canonical(it.bases[0])) : given_lengths_.end();
+        const bool beyond = given != given_lengths_.end() && it.position + it.ended > given->second; // it is made before the list has grown
+        if (grown || beyond || base.changes != it.changes) return refuse("an iterator in use at a break, over what was changed meanwhile"), ValueRef{};
     }
     NewObject object;
     object.position = whole ? -1 : it.position + it.ended;

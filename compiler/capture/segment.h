@@ -166,6 +166,7 @@ struct Effect {
         dict_remove, // target, key
         list_set,    // target: exact list; index; value
         list_append, // target: exact list; value
+        list_contents, // target: exact list; value: a list of what it holds from then on
         attribute_set, // target: instance without __setattr__ and without data descriptor of that name; key: name; value
         attribute_remove,
         cell_set,    // target: cell; value (none: emptied)

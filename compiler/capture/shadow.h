@@ -32,6 +32,7 @@ struct Shadow {
     bool viewed = false;        // tensor: something else shares its memory in a way that is not followed
     bool unsized = false;       // tensor: its size depends on data, or we have no name for its elements; only eager calls take it
     bool requires_grad = false; // tensor
+    bool followed = false;      // list from outside: `parts` are its present items
     uint32_t writes = 0;        // tensor: how often it was changed in place, in the call that made it too
     uint32_t made_at = 0;       // tensor an eager call made: the version that it had then
     graph::NodeId node;         // tensor: its present value

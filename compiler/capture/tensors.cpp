@@ -91,6 +91,11 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
     bool any_tensor = false;
     for (size_t k = 0; k < c.args.size(); k++) {
         if (!c.args[k]) return stop(a, "an argument of unknown origin", "");
+        if (PyList_CheckExact(c.values[k]) && at(c.args[k]).kind == Shadow::object && at(c.args[k]).written) { // a replay changes it after the call
+            auto items = items_of(c.args[k], c.values[k]);
+            if (!items) return stop_refused(a);
+            c.args[k] = fresh(NewObject::list, std::move(*items), &PyList_Type);
+        }
         if (!know_deep(c.args[k], c.values[k])) return stop_refused(a);
         any_tensor |= holds_tensor(c.args[k]);
     }
@@ -204,6 +209,7 @@ bool Recording::know_deep(ShadowId given, PyObject* value, int depth) {
     const Shadow& s = shadows_[id];
     if (s.kind == Shadow::iterator) return refuse("an iterator as the argument of a library call");
     if ((s.kind == Shadow::object || s.kind == Shadow::fresh) && (PyTuple_CheckExact(value) || PyList_CheckExact(value) || is_named_tuple(value))) {
+        if (s.kind == Shadow::object && s.written && PyList_CheckExact(value)) return refuse("a list that was changed, inside the argument of a library call");
         auto items = items_of(id, value);
         if (!items) return false;
         for (size_t k = 0; k < items->size(); k++)

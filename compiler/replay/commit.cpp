@@ -70,6 +70,17 @@ PyObject* present_value(const Effect& effect, PyObject* target, PyObject* key, P
     }
 }
 
+/// Of what `list` holds now, nothing that `kept` lacks dies loudly.
+bool drops_quietly(PyObject* list, PyObject* kept) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+        PyObject* item = PyList_GET_ITEM(list, i);
+        bool stays = !dies_loudly(item);
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(kept) && !stays; ++k) stays = PyList_GET_ITEM(kept, k) == item;
+        if (!stays) return false;
+    }
+    return true;
+}
+
 bool is_plain_iterator(PyObject* object) {
     PyTypeObject* type = Py_TYPE(object);
     return type == &PyListIter_Type || type == &PyTupleIter_Type || type == &PyRangeIter_Type;
@@ -124,6 +135,7 @@ void Commit::prepare_store(const Effect& effect) {
         require(PyList_CheckExact(target) && value && index >= 0 && !PyErr_Occurred());
         break;
     case Effect::list_append: require(PyList_CheckExact(target) && value); break;
+    case Effect::list_contents: require(PyList_CheckExact(target) && value && PyList_CheckExact(value) && drops_quietly(target, value)); break;
     case Effect::attribute_set: require(key && value && stores_attribute(target, key)); break;
     case Effect::attribute_remove: require(key && stores_attribute(target, key)); break;
     case Effect::cell_set: require(PyCell_Check(target)); break;
@@ -186,7 +198,8 @@ void Commit::prepare_inplace(const Effect& effect) {
 
 bool Commit::perform(Store& store) {
     const Effect& effect = *store.effect;
-    PyObject* old = Py_XNewRef(present_value(effect, store.target, store.key, store.index));
+    const bool whole = effect.kind == Effect::list_contents;
+    PyObject* old = whole ? PyList_GetSlice(store.target, 0, PyList_GET_SIZE(store.target)) : Py_XNewRef(present_value(effect, store.target, store.key, store.index));
     int failed = 0;
     switch (effect.kind) {
     case Effect::dict_set: failed = PyDict_SetItem(store.target, store.key, store.value); break;
@@ -196,6 +209,7 @@ bool Commit::perform(Store& store) {
         if (old) Py_DECREF(PyList_GET_ITEM(store.target, store.index)), PyList_SET_ITEM(store.target, store.index, Py_NewRef(store.value));
         break;
     case Effect::list_append: failed = PyList_Append(store.target, store.value); break;
+    case Effect::list_contents: failed = old ? PyList_SetSlice(store.target, 0, PyList_GET_SIZE(store.target), store.value) : -1; break;
     case Effect::attribute_set: failed = PyObject_GenericSetAttr(store.target, store.key, store.value); break;
     case Effect::attribute_remove: failed = old ? PyObject_GenericSetAttr(store.target, store.key, nullptr) : -1; break;
     case Effect::cell_set:
@@ -226,6 +240,7 @@ void Commit::undo(size_t count) {
             PyList_SET_ITEM(store.target, store.index, Py_NewRef(store.old));
             break;
         case Effect::list_append: failed = PyList_SetSlice(store.target, PyList_GET_SIZE(store.target) - 1, PyList_GET_SIZE(store.target), nullptr); break;
+        case Effect::list_contents: failed = PyList_SetSlice(store.target, 0, PyList_GET_SIZE(store.target), store.old); break;
         case Effect::attribute_set: case Effect::attribute_remove: failed = PyObject_GenericSetAttr(store.target, store.key, store.old); break;
         case Effect::cell_set:
             Py_XDECREF(PyCell_GET(store.target));
