@@ -200,6 +200,8 @@ Recording::Before Recording::call_len(Activation& a, const Call& c, Redirect& re
     if (kind == Shadow::derived) return pend_derived(c);
     const bool plain = PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v) || is_named_tuple(v);
     if (kind == Shadow::constant || (kind == Shadow::fresh && (plain || made_dict(c.args[0]) || made_deque(c.args[0]))) || (kind == Shadow::outcome && PyTuple_Check(v))) return pend_constant();
+    if (kind == Shadow::object && PyList_CheckExact(v))
+        if (auto answer = length_of_grown(canonical(c.args[0]), v)) return *answer;
     if (kind == Shadow::object && (plain || PyODict_CheckExact(v) || PyAnySet_CheckExact(v))) {
         if (!guard_length(c.args[0], v)) return stop(a, "the length of a container that was changed", "");
         return pend_constant();

@@ -110,6 +110,50 @@ void Recording::guard_absent_key(ShadowId id, PyObject* key) {
     guard(g);
 }
 
+/// An item or a slice of a list, or of a tuple or what is one.
+Recording::Before Recording::sequence_item(Activation& a, ShadowId id, PyObject* object, ShadowId key_id, PyObject* key, bool named) {
+    PyObject* k = key_of(key_id, key);
+    if (!k) return stop(a, "an index that is not known before run time", "");
+    if (shadows_[id].kind == Shadow::constant) return pend_constant();
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
+    if (PyLong_CheckExact(k) || PyBool_Check(k)) {
+        Py_ssize_t at_index = PyLong_AsSsize_t(k);
+        if (at_index < 0) {
+            const auto added = PyList_CheckExact(object) && shadows_[id].kind == Shadow::object ? added_items(id) : std::vector<ShadowId>{};
+            if (!PyErr_Occurred() && -at_index <= static_cast<Py_ssize_t>(added.size())) return pend_fixed(added[added.size() - static_cast<size_t>(-at_index)]); // however long the list was
+            at_index += n;
+            if (!guard_length(id, object)) return stop(a, "the end of a list that was changed", "");
+        }
+        if (at_index < 0 || at_index >= n || PyErr_Occurred()) {
+            PyErr_Clear();
+            return stop(a, "an index out of range", "");
+        }
+        if (shadows_[id].kind == Shadow::object) {
+            if (PyList_CheckExact(object) && !added_items(id).empty() && !follow_list(id, object)) return stop_refused(a);
+            if (at_index > UINT32_MAX) return stop(a, "an index out of range", "");
+            const ShadowId v = read_index(id, at_index, PySequence_Fast_GET_ITEM(object, at_index));
+            return know(v, PySequence_Fast_GET_ITEM(object, at_index)) ? pend_fixed(v) : stop_refused(a);
+        }
+        if (static_cast<Py_ssize_t>(shadows_[id].parts.size()) != n) return stop(a, "a sequence of unknown origin", "");
+        return pend_fixed(shadows_[id].parts[static_cast<size_t>(at_index)]);
+    }
+    if (PySlice_Check(k) && (PyTuple_CheckExact(object) || named || PyList_CheckExact(object))) {
+        auto items = items_of(id, object);
+        if (!items) return stop_refused(a);
+        Py_ssize_t from, to, step;
+        if (PySlice_Unpack(k, &from, &to, &step) < 0) {
+            PyErr_Clear();
+            return stop(a, "a slice that is not of integers", "");
+        }
+        const Py_ssize_t count = PySlice_AdjustIndices(n, &from, &to, step);
+        std::vector<ShadowId> parts;
+        for (Py_ssize_t j = 0; j < count; j++) parts.push_back((*items)[static_cast<size_t>(from + j * step)]);
+        const bool tuple = !PyList_CheckExact(object);
+        return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), tuple ? &PyTuple_Type : &PyList_Type));
+    }
+    return stop(a, "an index of an unusual type", "");
+}
+
 Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redirect& redirect) {
     (void)i;
     PyObject *object = a.sp[-2], *key = a.sp[-1];
@@ -150,46 +194,8 @@ Recording::Before Recording::subscript(Activation& a, const Instruction& i, Redi
         return v ? pend_fixed(v) : stop_refused(a);
     }
     const bool named = is_named_tuple(object);
-    if (PyTuple_CheckExact(object) || named || shadows_[id].kind == Shadow::outcome || Py_TYPE(object) == names().torch_size || PyList_CheckExact(object)) {
-        PyObject* k = key_of(key_id, key);
-        if (!k) return stop(a, "an index that is not known before run time", "");
-        if (shadows_[id].kind == Shadow::constant) return pend_constant();
-        const Py_ssize_t n = PySequence_Fast_GET_SIZE(object);
-        if (PyLong_CheckExact(k) || PyBool_Check(k)) {
-            Py_ssize_t at_index = PyLong_AsSsize_t(k);
-            if (at_index < 0) {
-                at_index += n;
-                if (!guard_length(id, object)) return stop(a, "the end of a list that was changed", "");
-            }
-            if (at_index < 0 || at_index >= n || PyErr_Occurred()) {
-                PyErr_Clear();
-                return stop(a, "an index out of range", "");
-            }
-            if (shadows_[id].kind == Shadow::object) {
-                if (PyList_CheckExact(object) && has_grown(id) && !follow_list(id, object)) return stop_refused(a);
-                if (at_index > UINT32_MAX) return stop(a, "an index out of range", "");
-                const ShadowId v = read_index(id, at_index, PySequence_Fast_GET_ITEM(object, at_index));
-                return know(v, PySequence_Fast_GET_ITEM(object, at_index)) ? pend_fixed(v) : stop_refused(a);
-            }
-            if (static_cast<Py_ssize_t>(shadows_[id].parts.size()) != n) return stop(a, "a sequence of unknown origin", "");
-            return pend_fixed(shadows_[id].parts[static_cast<size_t>(at_index)]);
-        }
-        if (PySlice_Check(k) && (PyTuple_CheckExact(object) || named || PyList_CheckExact(object))) {
-            auto items = items_of(id, object);
-            if (!items) return stop_refused(a);
-            Py_ssize_t from, to, step;
-            if (PySlice_Unpack(k, &from, &to, &step) < 0) {
-                PyErr_Clear();
-                return stop(a, "a slice that is not of integers", "");
-            }
-            const Py_ssize_t count = PySlice_AdjustIndices(n, &from, &to, step);
-            std::vector<ShadowId> parts;
-            for (Py_ssize_t j = 0; j < count; j++) parts.push_back((*items)[static_cast<size_t>(from + j * step)]);
-            const bool tuple = !PyList_CheckExact(object);
-            return pend_fixed(fresh(tuple ? NewObject::tuple : NewObject::list, std::move(parts), tuple ? &PyTuple_Type : &PyList_Type));
-        }
-        return stop(a, "an index of an unusual type", "");
-    }
+    if (PyTuple_CheckExact(object) || named || shadows_[id].kind == Shadow::outcome || Py_TYPE(object) == names().torch_size || PyList_CheckExact(object))
+        return sequence_item(a, id, object, key_id, key, named);
     if (shadows_[id].kind == Shadow::constant && key_of(key_id, key)) return pend_constant();
     if (is_derived(id)) {
         Call call;

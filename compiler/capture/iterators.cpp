@@ -123,7 +123,7 @@ std::optional<ShadowId> Recording::next_of(ShadowId given) {
         return fresh(NewObject::tuple, std::move(parts), &PyTuple_Type);
     }
     default: {
-        if (const ShadowId base = it.bases.empty() ? 0 : canonical(it.bases[0]); base && shadows_[base].type == &PyList_Type && shadows_[base].kind == Shadow::object && has_grown(base))
+        if (const ShadowId base = it.bases.empty() ? 0 : canonical(it.bases[0]); base && shadows_[base].type == &PyList_Type && shadows_[base].kind == Shadow::object && !added_items(base).empty())
             follow_list(base, shadows_[base].real);
         if (it.ended || it.position >= items_now(it)) {
             it.ended = true;

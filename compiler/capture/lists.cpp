@@ -13,9 +13,7 @@ constexpr Py_ssize_t followed_items = 256; // more are not read one by one in ea
 bool Recording::follow_list(ShadowId id, PyObject* list) {
     if (shadows_[id].followed) return true;
     if (shadows_[id].kind != Shadow::object || shadows_[id].source == Guard::none_ || !PyList_CheckExact(list)) return refuse("a list of unknown origin is changed");
-    std::vector<ShadowId> added;
-    for (const WrittenEffect& w : effects_)
-        if (w.effect.kind == Effect::list_append && canonical(w.target) == id) added.push_back(w.value);
+    const std::vector<ShadowId> added = added_items(id);
     const Py_ssize_t given = PyList_GET_SIZE(list) - static_cast<Py_ssize_t>(added.size());
     if (given < 0 || given > followed_items) return refuse("a list of more than 256 items is changed");
     if (places_.try_emplace({id, 'l', nullptr, 0}, 0).second) guard_value(id, Guard::length, static_cast<uint32_t>(given));
@@ -28,10 +26,36 @@ bool Recording::follow_list(ShadowId id, PyObject* list) {
     return true;
 }
 
-/// Whether items have been added to a list from outside that is not followed.
-bool Recording::has_grown(ShadowId id) const {
-    return !shadows_[id].followed &&
-           std::any_of(effects_.begin(), effects_.end(), [&](const WrittenEffect& w) { return w.effect.kind == Effect::list_append && canonical(w.target) == id; });
+/// The items that have been added to a list from outside, as long as it is not followed.
+std::vector<ShadowId> Recording::added_items(ShadowId id) const {
+    std::vector<ShadowId> added;
+    if (shadows_[id].followed || !shadows_[id].written) return added;
+    for (const WrittenEffect& w : effects_)
+        if (w.effect.kind == Effect::list_append && canonical(w.target) == id) added.push_back(w.value);
+    return added;
+}
+
+/// len() of a list from outside that has grown here. One that grows from call to call has another length each time: it is a number that a
+/// replay asks for. Nothing: the length is guarded, or will be.
+std::optional<Recording::Before> Recording::length_of_grown(ShadowId id, PyObject* list) {
+    const auto added = static_cast<Py_ssize_t>(added_items(id).size());
+    if (added == 0 || places_.contains({id, 'l', nullptr, 0})) return std::nullopt;
+    static PyObject* const len = PyDict_GetItemString(PyEval_GetBuiltins(), "len");
+    given_lengths_[id] = PyList_GET_SIZE(list) - added;
+    list_of_source_[shadows_[id].source] = id;
+    const auto given = Owned<>::steal(PyLong_FromSsize_t(PyList_GET_SIZE(list) - added)), more = Owned<>::steal(PyLong_FromSsize_t(added)), now = Owned<>::steal(PyLong_FromSsize_t(PyList_GET_SIZE(list)));
+    ScalarStep ask{}, add{};
+    ask.kind = ScalarStep::call;
+    ask.callable = anchor(len);
+    add.kind = ScalarStep::binary; // +
+    const ShadowId first = number_step(ask, {id}, given.get());
+    return pend_fixed(number_step(add, {first, constant(more.get())}, now.get()));
+}
+
+/// A number that the length of a list is in is held to its value: so is the length that the list was given with.
+void Recording::hold_length(uint32_t source) {
+    const auto list = list_of_source_.find(source);
+    if (list != list_of_source_.end() && places_.try_emplace({list->second, 'l', nullptr, 0}, 0).second) guard_value(list->second, Guard::length, static_cast<uint32_t>(given_lengths_.at(list->second)));
 }
 
 /// The items of a list that the instruction is about to move, add or drop; null if they cannot be followed (refusal() is set). Whatever else

@@ -236,6 +236,7 @@ PyObject* Recording::concrete(ShadowId given, PyObject* value) {
         }
     }
     for (uint32_t src : sources) {
+        hold_length(src);
         const auto found = number_of_source_.find(src);
         if (found == number_of_source_.end() || shadows_[found->second].kind != Shadow::number) continue;
         Shadow& number = shadows_[found->second];

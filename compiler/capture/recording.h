@@ -184,6 +184,7 @@ class Recording final : public frame::Recorder {
     Before is_op(Activation& a, const Instruction& i);
     Before contains(Activation& a, const Instruction& i, Redirect& redirect);
     Before subscript(Activation& a, const Instruction& i, Redirect& redirect);
+    Before sequence_item(Activation& a, ShadowId id, PyObject* object, ShadowId key_id, PyObject* key, bool named);
     Before store_subscript(Activation& a, const Instruction& i);
     Before build(Activation& a, const Instruction& i);
     Before extend(Activation& a, const Instruction& i, Redirect& redirect);
@@ -546,7 +547,9 @@ class Recording final : public frame::Recorder {
     Before call_known_method(Activation& a, const Call& c, PyTypeObject* type, const char* name, Redirect& redirect, int popped);
     // lists.cpp
     bool follow_list(ShadowId id, PyObject* list);
-    bool has_grown(ShadowId id) const;
+    std::vector<ShadowId> added_items(ShadowId id) const;
+    std::optional<Before> length_of_grown(ShadowId id, PyObject* list);
+    void hold_length(uint32_t source);
     std::vector<ShadowId>* items_to_change(Activation& a, ShadowId id, PyObject* list);
     void complete_contents();
     bool drops_finaliser(PyObject* list, Py_ssize_t from, Py_ssize_t to) const;
@@ -560,7 +563,8 @@ class Recording final : public frame::Recorder {
     Before store_list_slice(Activation& a, ShadowId id, PyObject* list, PyObject* slice, ShadowId v, PyObject* value);
     Before delete_list_item(Activation& a, ShadowId id, PyObject* list, ShadowId key_id, PyObject* key);
     OrderedMap<ShadowId, ShadowId> contents_{&arena_};    // of lists from outside whose items move: the list of what they hold in the end
-    HashMap<ShadowId, int64_t> given_lengths_{&arena_};   // of the followed ones
+    HashMap<ShadowId, int64_t> given_lengths_{&arena_};   // of those whose length was asked for after a change
+    HashMap<uint32_t, ShadowId> list_of_source_{&arena_}; // where the length is a number
     Before remove_item(Activation& a, ShadowId container, PyObject* key, PyObject* dict, bool pops);
     Before update_dict(Activation& a, const Call& c);
     Before dict_method(Activation& a, const Call& c, const char* name);

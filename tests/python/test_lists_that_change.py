@@ -362,3 +362,46 @@ def test_dicts_of_missing_keys(t):
 
     t.calls(f, lambda: (torch.ones(2), {"a": torch.zeros(2)}))
     t.calls(f, lambda: (torch.ones(2), {"a": torch.zeros(2), "k": 1}))
+
+
+@program(hits=3, hits_broken=0)
+def test_one_that_grows_from_call_to_call(t):
+    history = []
+
+    @t.compile
+    def f(x):
+        history.append(x + 1)
+        history.append(x + 2)
+        y = x * len(history) + history[-1] - history[-2]
+        return (y * 2, len(history)) if len(history) > 4 else (y, len(history))
+
+    for k in range(8):
+        t.call(f, torch.ones(2) * k)
+    t.note(history)
+
+
+@program(hits=2, hits_broken=0)
+def test_a_length_that_decides(t):
+    @t.compile
+    def f(x, xs):
+        xs.append(x + 1)
+        n = len(xs)
+        y = x
+        for k in range(n):
+            y = y + k
+        return y, x.repeat(n), xs[n - 1], len(xs)
+
+    for n in (1, 1, 1, 2, 3, 1, 2):
+        t.call(f, torch.ones(2), [torch.ones(2)] * n)
+
+
+@program(hits=2, hits_broken=0)
+def test_a_length_and_two_names(t):
+    @t.compile
+    def f(x, a, b):
+        a.append(x + 1)
+        return x * len(b), len(a) + len(b)
+
+    for same in (False, False, False, True, True, True, False):
+        a = [1, 2]
+        t.call(f, torch.ones(2), a, a if same else [4])
