@@ -7,6 +7,7 @@
 #include "compiler/graph/compose.h"
 #include "compiler/python/array.h"
 #include "compiler/python/tensor.h"
+#include <algorithm>
 #include <set>
 
 namespace dyno::capture {
@@ -52,13 +53,22 @@ std::string Recording::unwritable(ShadowId given) const {
         if (g.source != s.source || (g.kind != Guard::tensor && g.kind != Guard::array)) continue;
         const ArrayFacts& facts = segment_.facts[g.expected];
         if (g.kind == Guard::array && !facts.writeable) return "an array that is read-only is changed in place";
-        int64_t reach = 1, numel = 1;
+        std::vector<std::pair<int64_t, int64_t>> axes; // stride and size
+        bool empty = false;
         for (size_t k = 0; k < facts.sizes.size(); k++) {
-            numel *= facts.sizes[k];
-            reach += (facts.sizes[k] - 1) * facts.strides[k];
             if (facts.strides[k] < 0 && facts.sizes[k] > 1) return "an array that lies backwards in memory is changed in place";
+            empty |= facts.sizes[k] == 0;
+            if (facts.sizes[k] > 1) axes.emplace_back(facts.strides[k], facts.sizes[k]);
         }
-        if (numel && reach != numel) return "a tensor with gaps or overlaps is changed in place";
+        if (empty) return {};
+        std::sort(axes.begin(), axes.end());
+        int64_t reach = 1, numel = 1; // gaps are not written; where no axis steps into what the smaller ones cover, no element is there twice
+        for (const auto& [stride, size] : axes) {
+            if (stride < reach) return "a tensor whose elements overlap is changed in place";
+            reach += (size - 1) * stride;
+            numel *= size;
+        }
+        if (reach != numel && facts.device_type != python::device_cpu) return "a tensor with gaps is changed in place";
         return {};
     }
     return "a tensor of unknown memory is changed in place";
