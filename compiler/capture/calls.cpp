@@ -88,6 +88,7 @@ Recording::Before Recording::call_value(Activation& a, ShadowId given, PyObject*
         return pend_derived(std::move(c));
     }
     if (type == &PyFunction_Type) {
+        if (auto answer = named_tuple_method(a, object, c)) return *answer;
         if (library_function(object)) return call_library(a, std::move(c));
         return call_python(a, object, c, redirect, popped, Redirect::identity, 0);
     }

@@ -520,6 +520,9 @@ class Recording final : public frame::Recorder {
     Before call_iter(Activation& a, const Call& c);
     Before call_sequence(Activation& a, const Call& c, Builtin what);
     Before call_dict(Activation& a, const Call& c, Redirect& redirect, int popped);
+    // facts_of_libraries.cpp
+    std::optional<Before> named_tuple_method(Activation& a, PyObject* function, const Call& c);
+    bool states_numpy_fact(const Call& c);
     // collections.cpp
     bool made_dict(ShadowId given) const;
     bool made_deque(ShadowId given) const;

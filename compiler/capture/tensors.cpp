@@ -104,6 +104,10 @@ Recording::Before Recording::pend_call(Activation& a, Call c) {
     std::string name;
     Purity purity = c.row ? Purity::pure : purity_of(c.callable, name);
     if (c.name.empty()) c.name = c.row ? c.row->path : name;
+    if (states_numpy_fact(c)) {
+        own_python_ = true; // the dispatcher's, or isscalar()'s own
+        return pend_constant();
+    }
     if ((purity == Purity::random || purity == Purity::effect) && is_idle(c)) purity = Purity::pure;
     if (c.name == "numpy.ufunc.at" && c.nargs >= 3 && !c.kwnames) return store_at(a, std::move(c));
     if (purity == Purity::unknown) return stop(a, "a call of " + (name.empty() ? std::string("unknown native code") : name + ", which is not known to be free of effects"), "");
