@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 __all__ = [
     "accumulate_all", "accumulate_by", "all", "any", "at", "call", "chain_all", "combinations_all", "compress_all", "dict_of", "dropwhile_all", "extend", "filter_all", "filterfalse_all", "first",
-    "islice_all", "islice_to", "kept", "list", "map_all", "map_many", "max_by", "min_by", "missing", "ordered_of", "pairwise_all", "permutations_all", "product_all", "reduce", "reduce_from", "repeat_all", "sorted_by",
+    "islice_all", "islice_to", "kept", "list", "map_all", "map_many", "max_by", "min_by", "missing", "ordered_of", "pairwise_all", "permutations_all", "product_all", "put_masked", "reduce", "reduce_from", "repeat_all", "sorted_by",
     "starmap_all", "sum", "takewhile_all", "tuple",
 ]  # fmt: skip
 
@@ -106,6 +106,13 @@ def at(function, array, indices, *values):
     """What ``array`` holds after ``function.at(array, indices, *values)`` of a NumPy ufunc, as a new array."""
     array = array.copy()
     function.at(array, indices, *values)
+    return array
+
+
+def put_masked(array, mask, values):
+    """What ``array`` holds after ``array[mask] = values``, as a new array."""
+    array = array.copy()
+    array[mask] = values
     return array
 
 

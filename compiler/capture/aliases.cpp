@@ -291,6 +291,8 @@ Recording::Before Recording::store_tensor_item(Activation& a, ShadowId id, PyObj
     const SourceSpan from = span_of(a);
     const graph::Type type = builder_.type(shadows_[id].node);
     if (is_complex(type.dtype)) return stop(a, "a store into complex numbers", "");
+    if (shadows_[v].kind == Shadow::tensor && shadows_[v].unsized && selects_by_mask(key_id, key))
+        if (auto answer = store_of_unknown_size(a, id, object, canonical(key_id), v, value)) return *answer;
     auto stored = stored_value(v, value, type, from);
     if (!stored) return stop(a, stored.reason(), "");
     graph::NodeId part = *stored, made;
@@ -347,7 +349,7 @@ Recording::Before Recording::store_tensor_item(Activation& a, ShadowId id, PyObj
 }
 
 /// x.scatter_(...): a replay makes the call of the same name without underscore, whose value is put in x's place. `result`: as pend_write.
-Recording::Before Recording::in_place_extern(Activation& a, Call c, ShadowId target, PyObject* result) {
+Recording::Before Recording::in_place_extern(Activation& a, Call c, ShadowId target, PyObject* result, bool sized) {
     std::vector<ShadowId> all = c.args;
     all.push_back(target);
     if (needs_autograd(all)) return stop(a, "needs autograd", "call it under torch.no_grad() to have it compiled");
@@ -355,7 +357,7 @@ Recording::Before Recording::in_place_extern(Activation& a, Call c, ShadowId tar
     for (ShadowId id : all)
         if (holds_written(id)) return stop(a, "a tensor that was changed in place is used by a library call", "");
     for (ShadowId id : all)
-        if (holds_unsized(id)) return stop(a, c.name + " with values whose size depends on data", "");
+        if (sized && holds_unsized(id)) return stop(a, c.name + " with values whose size depends on data", "");
     const graph::Type type = builder_.type(shadows_[target].node);
     if (is_complex(type.dtype) || node_strides_[shadows_[target].node.index] != graph::row_major(type.dims)) return stop(a, c.name + " of a tensor that is not laid out row by row", "");
     pending_call_ = std::move(c);
@@ -388,6 +390,28 @@ ShadowId Recording::finish_in_place_call(Activation& a, PyObject* result) {
     pending_root_ = *root;
     pending_node_ = made;
     return finish_in_place(a, result);
+}
+
+/// A result of an eager call, of a size that data decides, that only the operand stack holds: changing it is seen by nobody.
+bool Recording::is_private(ShadowId id, PyObject* object) const {
+    const Shadow& s = shadows_[id];
+    return s.unsized && !s.viewed && !s.requires_grad && s.source == Guard::none_ && s.ref.kind == ValueRef::outcome && Py_REFCNT(object) == 1;
+}
+
+/// x[mask] = values, as many as the mask chooses: a call that makes what x holds afterwards. Nothing: of an unusual kind.
+std::optional<Recording::Before> Recording::store_of_unknown_size(Activation& a, ShadowId id, PyObject* object, ShadowId mask, ShadowId v, PyObject* value) {
+    const graph::Type type = builder_.type(shadows_[id].node), given = type_of(value, nullptr);
+    if (!is_tensor(mask) || builder_.type(shadows_[mask].node).dtype != DType::b8 || builder_.type(shadows_[mask].node).domain != type.domain || builder_.type(shadows_[mask].node).device != type.device) return std::nullopt;
+    if (given.dtype != type.dtype || given.domain != type.domain || given.device != type.device || given.device_index != type.device_index) return std::nullopt;
+    const bool torch = type.domain == graph::Domain::torch;
+    if (torch ? !python::is_plain_tensor(object) : Py_TYPE(object) != names().ndarray) return std::nullopt;
+    Call c;
+    c.callable = torch ? _PyType_Lookup(names().tensor, interned("index_put")) : consumer("put_masked");
+    if (!c.callable) return std::nullopt;
+    c.args = {id, torch ? fresh(NewObject::tuple, {mask}, &PyTuple_Type) : mask, v};
+    c.nargs = 3;
+    c.name = torch ? "torch.Tensor.index_put" : "numpy.ndarray.__setitem__";
+    return in_place_extern(a, std::move(c), id, nullptr, false);
 }
 
 /// x[i] = y, x[i, j] = y with tensors of integers: index_put.

@@ -76,8 +76,11 @@ ShadowId Recording::extern_value(uint32_t external, int item, PyObject* value, g
     if (unsized) {
         const ShadowId id = tensor_shadow(call, value, {ValueRef::outcome, static_cast<uint32_t>(segment_.outcomes.size())});
         shadows_[id].unsized = true;
+        outcome.is_view = changes_private_; // the operand itself, empty or not
         const Memory mine = memory_of(value);
-        for (size_t k = 0; k < pending_call_.values.size(); k++)
+        const CallRow* row = pending_call_.row;
+        const bool chosen = row && row->lower == lower::getitem && pending_call_.args.size() == 2 && selects_by_mask(pending_call_.args[1], pending_call_.values[1]); // a copy, empty or not
+        for (size_t k = 0; k < pending_call_.values.size() && !chosen; k++)
             if (is_data(pending_call_.values[k]) && (!mine.first || overlaps(mine, memory_of(pending_call_.values[k])))) outcome.is_view = at(pending_call_.args[k]).viewed = shadows_[id].viewed = true;
         segment_.externs[external].results.push_back(static_cast<uint32_t>(segment_.outcomes.size()));
         segment_.outcomes.push_back(std::move(outcome));

@@ -47,7 +47,7 @@ Recording::Before Recording::before(Activation& a, const Instruction& i, Redirec
     here_ = &a;
     pending_ = PendingKind::none;
     pending_shadow_ = 0;
-    foreign_ = own_python_ = raising_ = false;
+    foreign_ = own_python_ = raising_ = changes_private_ = false;
     lookup_ = {};
     making_record_ = nullptr;
     refusal_.clear();

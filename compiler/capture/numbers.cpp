@@ -13,6 +13,7 @@ namespace {
 // By BINARY_OP's number; the in-place ones follow 13 later.
 const char* const operator_methods[13] = {"__add__", "__and__", "__floordiv__", "__lshift__", "__matmul__", "__mul__", "__mod__", "__or__", "__pow__", "__rshift__", "__sub__", "__truediv__", "__xor__"};
 const char* const reflected_methods[13] = {"__radd__", "__rand__", "__rfloordiv__", "__rlshift__", "__rmatmul__", "__rmul__", "__rmod__", "__ror__", "__rpow__", "__rrshift__", "__rsub__", "__rtruediv__", "__rxor__"};
+const char* const in_place_functions[13] = {"iadd", "iand", "ifloordiv", "ilshift", "imatmul", "imul", "imod", "ior", "ipow", "irshift", "isub", "itruediv", "ixor"};
 const char* const compare_methods[6] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};
 } // namespace
 
@@ -28,6 +29,17 @@ Recording::Before Recording::number_operation(Activation& a, ScalarStep step, Sh
     pend_fixed(id);
     pending_number_ = id;
     return Before::perform;
+}
+
+/// The operator of x[mask] += y changes what x[mask] has made: an eager call does.
+Recording::Before Recording::change_private(Activation& a, int plain, ShadowId ix, ShadowId iy, PyObject* x, PyObject* y) {
+    Call c;
+    c.callable = operator_function(in_place_functions[plain]);
+    c.args = {ix, iy};
+    c.values = {x, y};
+    c.nargs = 2;
+    changes_private_ = true;
+    return pend_call(a, std::move(c));
 }
 
 Recording::Before Recording::binary(Activation& a, const Instruction& i, Redirect& redirect) {
@@ -46,6 +58,7 @@ Recording::Before Recording::binary(Activation& a, const Instruction& i, Redirec
             return stop(a, std::string("an operator between a tensor and a ") + Py_TYPE(other_value)->tp_name, "");
         const bool scalar_object = kx == Shadow::tensor && segment_.numpy_scalar.size() > shadows_[ix].node.index && segment_.numpy_scalar[shadows_[ix].node.index];
         Call c;
+        if (in_place && kx == Shadow::tensor && is_private(ix, x)) return change_private(a, nb - 13, ix, iy, x, y);
         const int plain = in_place ? nb - 13 : nb;
         c.callable = operator_function(plain);
         c.row = row_of(c.callable);

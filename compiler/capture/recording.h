@@ -326,7 +326,10 @@ class Recording final : public frame::Recorder {
     static bool in_range(PyObject* value, DType dtype);
     Before in_place_operator(Activation& a, Call c);
     Before store_at(Activation& a, Call c);
-    Before in_place_extern(Activation& a, Call c, ShadowId target, PyObject* result);
+    Before in_place_extern(Activation& a, Call c, ShadowId target, PyObject* result, bool sized = true);
+    bool is_private(ShadowId id, PyObject* object) const;
+    Before change_private(Activation& a, int plain, ShadowId ix, ShadowId iy, PyObject* x, PyObject* y);
+    std::optional<Before> store_of_unknown_size(Activation& a, ShadowId id, PyObject* object, ShadowId mask, ShadowId v, PyObject* value);
     ShadowId finish_in_place_call(Activation& a, PyObject* result);
     std::optional<Before> store_by_indices(Activation& a, ShadowId id, ShadowId key_id, ShadowId v);
     Before in_place_call(Activation& a, Call c, ShadowId target, PyObject* object);
@@ -406,6 +409,7 @@ class Recording final : public frame::Recorder {
     Owned<> call_names_, redirect_names_, number_;
     bool grad_at_start_ = false;
     bool made_function_ = false;
+    bool changes_private_ = false; // the call under way changes its first operand, which nobody else has
     bool own_python_ = false; // the running instruction is modelled, though the library runs Python in it (nn.Module.__getattr__)
     Activation* pending_activation_ = nullptr;
     HashMap<ShadowId, graph::NodeId> scalar_nodes_{&arena_};

@@ -288,7 +288,7 @@ ShadowId Recording::finish_call(Activation& a, PyObject* result) {
     Call& c = pending_call_;
     pending_activation_ = &a;
     // Functions that may hand an operand back: the operand's own object.
-    if (is_data(result))
+    if (is_data(result) && !(changes_private_ && !c.values.empty() && result == c.values[0]))
         for (size_t k = 0; k < c.values.size(); k++) {
             if (c.values[k] != result) continue;
             bool held = true; // it may hang on a number: dropout by 0.0 is its operand
