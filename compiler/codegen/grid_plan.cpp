@@ -111,7 +111,7 @@ void plan_single_pass(const LoopNest& nest, GridPlan& plan) {
 void plan_columns(const LoopNest& nest, GridPlan& plan) {
     plan.positions = fusion::row_length(nest);
     plan.unit_count = fusion::row_count(nest) / plan.lanes;
-    plan.units = static_cast<int>(std::min<int64_t>(32, power_of_two_from(plan.unit_count)));
+    plan.units = static_cast<int>(std::min<int64_t>(16, power_of_two_from(plan.unit_count))); // 256 bytes of a row
     int64_t reductions = 0;
     for (const Instruction& i : nest.body) reductions += i.kind == Instruction::reduce;
     int64_t sharers = std::min<int64_t>(256 / plan.units, power_of_two_from(std::max<int64_t>(1, (plan.positions + 3) / 4)));
