@@ -84,7 +84,7 @@ Result<graph::NodeId> Recording::value_of_root(ShadowId target, graph::NodeId va
         value = *whole;
         id = base;
     }
-    return builder_.expand(value, builder_.type(shadows_[id].node).dims, from);
+    return builder_.spread(value, builder_.type(shadows_[id].node), from);
 }
 
 /// Node and object of a view, from its base's present value. `known`: its value, if there is one already.

@@ -242,11 +242,7 @@ Recording::Before Recording::fill_method(Activation& a, const Call& c, bool retu
         auto common = graph::broadcast_dims(builder_.type(value).dims, type.dims);
         if (!common || *common != type.dims) return stop(a, "a store of another shape", "");
     }
-    if (builder_.type(value).dims != type.dims || builder_.type(value).device_index != type.device_index) { // a number lies on no device, what is made of it does
-        graph::Type spread = type;
-        spread.dtype = builder_.type(value).dtype;
-        value = builder_.add_node({graph::Op::expand, std::move(spread), {value}, {}, 0.0, -1, from});
-    }
+    value = builder_.spread(value, type, from);
     auto root = value_of_root(target, value, from);
     if (!root) return stop(a, root.reason(), "");
     return pend_write(a, target, *root, value, returns_self ? c.values[0] : nullptr);

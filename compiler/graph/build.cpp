@@ -118,6 +118,13 @@ NodeId Builder::expand(NodeId node, const std::vector<int64_t>& dims, SourceSpan
     return add_node({Op::expand, std::move(result), {node}, {}, 0.0, -1, from});
 }
 
+NodeId Builder::spread(NodeId node, const Type& like, SourceSpan from) {
+    if (type(node).dims == like.dims) return node;
+    Type result = like;
+    result.dtype = type(node).dtype;
+    return add_node({Op::expand, std::move(result), {node}, {}, 0.0, -1, from});
+}
+
 uint32_t Builder::add_extern(std::string name, std::vector<NodeId> uses, bool makes_view) {
     graph_.externs.push_back({std::move(name), std::move(uses), makes_view});
     return static_cast<uint32_t>(graph_.externs.size() - 1);

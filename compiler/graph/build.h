@@ -58,6 +58,8 @@ class Builder {
     NodeId cast(NodeId node, DType to, SourceSpan from = {});
     /// Broadcast to dims (which the caller checked); the node itself if it has them.
     NodeId expand(NodeId node, const std::vector<int64_t>& dims, SourceSpan from = {});
+    /// The same to `like.dims`, on the device of `like`: a number lies on none, what is made of it does.
+    NodeId spread(NodeId node, const Type& like, SourceSpan from = {});
     /// The same value again as a node of its own (never interned): two results of eager are two objects even where they are equal.
     NodeId duplicate(NodeId node);
     /// A node as given, interned; checked by nobody but the verifier. For passes.

@@ -98,6 +98,7 @@ Result<NodeId> BuildCall::normalisation() {
         Result<std::vector<int64_t>> axis = axes(dims.size(), false);
         if (!axis) return Refusal{axis.reason()};
         if (axis->empty()) return refuse("a 0-d value");
+        if (type(0).numel() == 0) return refuse("no elements"); // decomposed, they would have no maximum
         return make(op, rule->result, dims, {value}, *axis);
     }
     case Op::layer_norm:

@@ -26,7 +26,7 @@ class Store {
         }
         for (size_t k = path.size(); k-- > 0;) part = undo(b_[whole[k + 1]], whole[k], part);
         if (step_.failed()) return step_.done({});
-        return b_.expand(part, b_.type(base).dims, from_);
+        return b_.spread(part, b_.type(base), from_);
     }
 
   private:

@@ -15,6 +15,13 @@ FILLS = {
     "mul_": lambda x: x.mul_(0).add_(1),
     "full copied": lambda x: x.copy_(torch.full(x.shape, 7.0)),
 }
+# Of a tensor that the function has made and spread, item by item.
+ITEMS = {
+    "single": lambda x: x.__setitem__(0, 1),
+    "the last, then the first": lambda x: (x.__setitem__(-1, 1), x.__setitem__(0, 2)),
+    "a column": lambda x: x.__setitem__((slice(None), 0), 5),
+    "a block": lambda x: x.__setitem__((slice(0, 1), slice(0, 1)), 5.5),
+}
 VIEWS = {
     "columns": lambda x: x[:, ::2],
     "rows": lambda x: x[::2],
@@ -51,3 +58,25 @@ def test_views_of_arrays_see_it(t, shape):
         return columns, rows, y, columns[:1] * 2, rows * 1
 
     t.calls(f, lambda: (np.arange(shape[0] * shape[1], dtype=np.float32).reshape(shape),))
+
+
+@pytest.mark.parametrize("item", ITEMS)
+@program(hits=0)
+def test_items_of_what_was_spread(t, item):
+    @t.compile
+    def f(x):
+        y = torch.tensor(x.tolist()).expand(1, *x.shape)
+        ITEMS[item](y)
+        z = torch.full(x.shape, 1.5)
+        ITEMS[item](z)
+        return y, y + x, z.t(), z * 2
+
+    for shape in (1, 1), (4, 1), (2, 3):
+        t.calls(f, lambda: (torch.ones(shape),))
+
+
+@program(hits=0)
+def test_softmax_of_nothing(t):
+    f = t.compile(lambda x: (x.softmax(-1), x.log_softmax(0), torch.nn.functional.softmin(x, -1), x + 1))
+    for shape in (0,), (3, 0), (0, 3):
+        t.calls(f, lambda: (torch.ones(shape),))
