@@ -47,12 +47,12 @@ Recording* start_recording(cache::Slot& slot, const SegmentKey& key, bool inline
     State& s = state();
     s.recorded++;
     if (call_budget().recordings) call_budget().recordings--;
-    slot.recordings++;
+    capture::Limits limits;
+    limits.recordings_before = slot.recordings++;
     if (slot.recordings >= most_recordings) {
         slot.hopeless = true;
         slot.hopeless_reason = "it was recorded 8 times and still changes from call to call";
     }
-    capture::Limits limits;
     limits.break_everywhere = s.config.debug_break_everywhere;
     limits.twins = s.config.check > 0;
     limits.inline_functions = inline_functions;

@@ -16,6 +16,8 @@ bool Recording::follow_list(ShadowId id, PyObject* list) {
     const std::vector<ShadowId> added = added_items(id);
     const Py_ssize_t given = PyList_GET_SIZE(list) - static_cast<Py_ssize_t>(added.size());
     if (given < 0 || given > followed_items) return refuse("a list of more than 256 items is changed");
+    // Its length is held: one that has grown again by the next call would be recorded each time.
+    if (limits_.recordings_before >= (added.empty() ? 4 : 2)) return refuse("a list that has another length each time is followed as a whole");
     if (places_.try_emplace({id, 'l', nullptr, 0}, 0).second) guard_value(id, Guard::length, static_cast<uint32_t>(given));
     std::vector<ShadowId> items;
     for (Py_ssize_t k = 0; k < given; k++) items.push_back(read_index(id, k, PyList_GET_ITEM(list, k)));

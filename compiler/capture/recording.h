@@ -32,6 +32,7 @@ struct Limits {
     uint32_t inlined_depth = 50;
     uint32_t unrolled_turns = 64;
     bool inline_functions = true; // false at a cell's top level: functions get code of their own, which outlives the cell
+    uint32_t recordings_before = 0; // of the same place
     bool break_everywhere = false;
     bool twins = false; // keep the eager call of every node (for `check`)
 };

@@ -405,3 +405,18 @@ def test_a_length_and_two_names(t):
     for same in (False, False, False, True, True, True, False):
         a = [1, 2]
         t.call(f, torch.ones(2), a, a if same else [4])
+
+
+@program()
+def test_list_that_grows_is_not_recorded_for_ever(t):
+    """Read as a whole it would be held to its length, which the next call has outgrown: the work before it is compiled instead."""
+    log = []
+
+    @t.compile
+    def f(x, history):
+        y = x * 2 + 1
+        history.append(y.shape)
+        return y, list(history)
+
+    for _ in range(7):
+        t.call(f, torch.ones(3), log)
