@@ -475,10 +475,8 @@ Recording::Before Recording::call_conversion(Activation& a, Call& c, Builtin wha
         return pend_call(a, std::move(c));
     }
     if (kind == Shadow::tensor && what != Builtin::bool_) return pend_call(a, std::move(c));
-    PyObject* v = c.values[0];
-    const bool container = PyList_CheckExact(v) || PyTuple_CheckExact(v) || PyDict_CheckExact(v);
-    if (what == Builtin::bool_ && kind == Shadow::fresh && (container || made_dict(c.args[0]) || made_deque(c.args[0]))) return pend_constant();
-    if (what == Builtin::bool_ && kind == Shadow::object && container) return guard_length(c.args[0], v) ? pend_constant() : stop(a, "the length of a container that was changed", "");
+    if (what == Builtin::bool_)
+        if (auto answer = truth_of_container(a, canonical(c.args[0]), c.values[0])) return *answer;
     return stop(a, "a conversion of tensor data to a Python number", "");
 }
 

@@ -371,17 +371,22 @@ Recording::Before Recording::call_type(Activation& a, PyTypeObject* type, Call& 
     const ShadowId instance = fresh(NewObject::instance, {}, type);
     shadows_[instance].real = object;
     by_object_[object] = instance;
+    return call_init(a, init, instance, object, c, redirect, popped);
+}
+
+/// Goes on in the __init__ of an object just made, whose reference is taken.
+Recording::Before Recording::call_init(Activation& a, PyObject* init, ShadowId instance, PyObject* object, Call& c, Redirect& redirect, int popped) {
     identity_object(init);
     c.args.insert(c.args.begin(), instance);
     c.values.insert(c.values.begin(), object);
     c.nargs++;
     const Before answer = call_python(a, init, c, redirect, popped, Redirect::instance, instance);
-    if (answer != Before::redirect) {
+    if (answer == Before::redirect) {
+        redirect.made = object;
+    } else {
         by_object_.erase(object);
         Py_DECREF(object);
-        return answer;
     }
-    redirect.made = object;
     return answer;
 }
 

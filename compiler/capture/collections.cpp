@@ -147,18 +147,7 @@ Recording::Before Recording::make_counter(Activation& a, Call& c, Redirect& redi
     const auto nothing = Owned<>::steal(PyTuple_New(0));
     PyObject* object = nothing ? type->tp_new(type, nothing.get(), nullptr) : nullptr;
     if (!object) return PyErr_Clear(), stop(a, "out of memory", "");
-    const ShadowId instance = fresh(NewObject::dict, {}, type);
-    identity_object(init);
-    c.args.insert(c.args.begin(), instance);
-    c.values.insert(c.values.begin(), object);
-    c.nargs++;
-    const Before answer = call_python(a, init, c, redirect, popped, Redirect::instance, instance);
-    if (answer != Before::redirect) {
-        Py_DECREF(object);
-        return answer;
-    }
-    redirect.made = object;
-    return answer;
+    return call_init(a, init, fresh(NewObject::dict, {}, type), object, c, redirect, popped);
 }
 
 /// collections._count_elements(counter, iterable), which Counter.update calls. Nothing: it is another function.

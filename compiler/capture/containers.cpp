@@ -6,6 +6,15 @@
 namespace dyno::capture {
 using bytecode::Op;
 
+/// Whether a container holds anything: its length is guarded where it is from outside. Nothing: it is none.
+std::optional<Recording::Before> Recording::truth_of_container(Activation& a, ShadowId id, PyObject* value) {
+    const Shadow::Kind kind = shadows_[id].kind;
+    const bool container = PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value) || PyODict_CheckExact(value) || PyAnySet_CheckExact(value);
+    if (kind == Shadow::fresh && (container || made_dict(id) || made_deque(id))) return pend_constant();
+    if (!container || kind != Shadow::object) return std::nullopt;
+    return guard_length(id, value) ? pend_constant() : stop(a, "the length of a container that was changed", "");
+}
+
 bool Recording::guard_length(ShadowId id, PyObject* value) {
     id = canonical(id);
     const Shadow& s = shadows_[id];

@@ -79,6 +79,7 @@ std::optional<Recording::Before> Recording::named_tuple_method(Activation&, PyOb
 
 /// NumPy's functions whose answer follows from types, shapes and constants.
 bool Recording::states_numpy_fact(const Call& c) {
+    if (!c.name.starts_with("numpy.")) return false; // every library call comes by here
     static const char* const of_types[] = {"numpy.result_type", "numpy.can_cast", "numpy.promote_types"};
     static const char* const of_arrays[] = {"numpy.ndim", "numpy.shape", "numpy.size", "numpy.iscomplexobj", "numpy.isrealobj", "numpy.isscalar"};
     const auto among = [&](const auto& names) { return std::any_of(std::begin(names), std::end(names), [&](const char* one) { return c.name == one; }); };

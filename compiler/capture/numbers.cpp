@@ -391,9 +391,7 @@ Recording::Before Recording::unary(Activation& a, const Instruction& i, Redirect
         return number_operation(a, step, id, 0, result);
     }
     if (i.op == Op::logical_not || i.op == Op::to_bool) {
-        const bool container = PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_CheckExact(x) || PyODict_CheckExact(x) || PyAnySet_CheckExact(x);
-        if (kind == Shadow::fresh && (container || made_dict(id) || made_deque(id))) return pend_constant();
-        if (container && kind == Shadow::object) return guard_length(id, x) ? pend_constant() : stop(a, "the length of a container that was changed", "");
+        if (auto answer = truth_of_container(a, id, x)) return *answer;
         if (shadows_[id].identity && (PyFunction_Check(x) || PyType_Check(x) || PyModule_Check(x) || PyCFunction_Check(x))) return pend_constant();
         if (names().is_plain_instance_type(Py_TYPE(x)) && !_PyType_Lookup(Py_TYPE(x), interned("__bool__")) && !_PyType_Lookup(Py_TYPE(x), interned("__len__"))) {
             guard_type_attribute(Py_TYPE(x), interned("__bool__"), nullptr);

@@ -257,6 +257,7 @@ class Recording final : public frame::Recorder {
     ShadowId constant_code(PyObject* code);
     bool supposes_truth(Activation& a, ShadowId id, PyObject* value);
     bool depends_on_data(const ValueRef& r) const;
+    std::optional<Before> truth_of_container(Activation& a, ShadowId id, PyObject* value);
     bool guard_length(ShadowId id, PyObject* value);
     Before cut(Activation& a);
     /// object.name where the object is known: the shadow of the value, or a redirect, or a stop.
@@ -537,6 +538,7 @@ class Recording final : public frame::Recorder {
     std::optional<Before> missing_item(Activation& a, ShadowId id, PyObject* object, ShadowId key_id, PyObject* key, Redirect& redirect);
     std::optional<Before> ordered_method(Activation& a, const Call& c, const char* name);
     Before pop_item(Activation& a, ShadowId self, bool last);
+    Before call_init(Activation& a, PyObject* init, ShadowId instance, PyObject* object, Call& c, Redirect& redirect, int popped);
     Before make_counter(Activation& a, Call& c, Redirect& redirect, int popped);
     std::optional<Before> count_elements(Activation& a, PyObject* function, const Call& c);
     Before make_deque(Activation& a, const Call& c);

@@ -67,15 +67,15 @@ void plan_rows(const LoopNest& nest, GridPlan& plan) {
     int64_t sharers = std::clamp<int64_t>(sharers_for(wanted), std::min<int64_t>(32, sharers_for(1)), 1024);
     plan.resident = (groups + sharers - 1) / sharers * plan.lanes * kept <= (sharers > 512 ? 32 : most_values);
     // In one pass over little nothing is gained by registers.
-    if (plan.nest.stages == 1 && plan.positions * plan.unit_count <= small_rows) plan.resident = false;
+    const bool little = plan.positions * plan.unit_count <= small_rows;
+    if (plan.nest.stages == 1 && little) plan.resident = false;
     else if (!plan.resident) sharers = std::min<int64_t>(1024, sharers_for(4)); // rows that are read again: few at a time, so that caches hold them
     // Short work on rows of f32 that a block keeps: more threads, as many blocks.
     if (plan.resident && sharers == 256 && kept == 1 && narrowest == 4 && plan.nest.stages > 1 && nest.body.size() <= 8) sharers = 512, plan.least_blocks = 3;
     plan.sharers = static_cast<int>(sharers);
     plan.steps = static_cast<int>((groups + sharers - 1) / sharers);
     plan.units = static_cast<int>(power_of_two_from(std::clamp<int64_t>(128 / sharers, 1, plan.unit_count)));
-    plan.unroll = plan.resident ? 1 : row_unroll(nest, plan.steps);
-    if (plan.positions * plan.unit_count <= small_rows) plan.unroll = 1;
+    plan.unroll = plan.resident || little ? 1 : row_unroll(nest, plan.steps);
 }
 
 /// Long rows that several passes need: blocks of a cluster have a piece each, as much as plan_rows() would keep of a row.
